@@ -21,6 +21,28 @@ class ScheduleParams:
         Share for fused groups that grow by merging blocks of the network.
     share_of_blocks_between
         The same between maps that stay on chip.
+    share_of_counting
+        Share of a group search for groups with counted tiles; the remainder composes those that are chosen.
+    times_as_long
+        Ratio of the time for full descents to a tiling to that for coarse ones.
+    share_of_refining
+        Share of the time left for better tilings of the chosen groups; the remainder composes them.
+    reserved
+        Shares of each memory that stay free when tiles are counted again, since those before found no offsets.
+    repairs
+        Repairs of chosen groups that do not fit, until they are given up.
+    share_of_looks
+        Share of a move of groups for the evaluation of options; the remainder composes schedules with them.
+    compositions
+        Compositions of the schedule for which time is left after the evaluation.
+    least_gain
+        Share of the latency. Equal layers that cannot gain this much together are not tried in tiles.
+    most_tilings
+        Tilings tried for an operator alone, those with the smallest lower bounds.
+    times_as_many_pixels
+        Factors by which strips have more pixels than the tiles of a known group.
+    parts_of_a_row
+        Parts of a row in the tiles of these strips.
     share_of_groups
         Share for the search of fused groups.
     share_of_others
@@ -54,6 +76,17 @@ class ScheduleParams:
     share_of_plan: float = 0.1
     share_of_blocks: float = 0.6
     share_of_blocks_between: float = 0.4
+    share_of_counting: float = 0.7
+    times_as_long: float = 4.0
+    share_of_refining: float = 0.5
+    reserved: tuple[float, ...] = (0.1, 0.3)
+    repairs: int = 16
+    share_of_looks: float = 0.7
+    compositions: float = 2.0
+    least_gain: float = 0.001
+    most_tilings: int = 4
+    times_as_many_pixels: tuple[int, ...] = (16, 4)
+    parts_of_a_row: tuple[int, ...] = (2, 1, 4)
     share_of_groups: float = 0.6
     share_of_others: float = 0.2
     share_of_move: float = 0.3

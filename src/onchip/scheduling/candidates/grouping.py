@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.schedule_objective import ScheduleObjective
@@ -22,7 +22,6 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
 from onchip.arch.memory import DRAM, Operand
 from onchip.errors import InputError
-from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.slices import cost_in_slices
@@ -47,21 +46,13 @@ from onchip.scheduling.fronts.stack_front import (
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.from_strategy import places_of_strategy
-from onchip.scheduling.program.places import Places, StackMap
+from onchip.scheduling.program.places import Places, memory_for_maps, places_inside
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice
 from onchip.transform.groups.tile_graph import part_of_network
 from onchip.without_collecting import without_collecting
 
-SHARE_OF_COUNTING: Final = 0.7
-"""Share of the time for counted groups; the rest composes those that are chosen."""
-TIMES_AS_LONG: Final = 4
-"""Ratio of the time for full descents to that for coarse ones."""
-SHARE_OF_REFINING: Final = 0.5
-"""Share of the time left for better tilings of the chosen groups; the rest composes them."""
-RESERVED: Final = (0.1, 0.3)
-"""Shares of each memory that stay free when tiles are counted again, because those of before found no offsets."""
 Structure: TypeAlias = str
 """Description of a group without names: groups with the same one have the same cost."""
 
@@ -102,8 +93,7 @@ class Grouper:
     """The largest memory that holds feature maps, in which groups keep theirs."""
 
     def __post_init__(self) -> None:
-        levels = [one for one in self.maker.question.accelerator.addressed if _holds_maps(one.memory.holds)]
-        self._memory = max(levels, key=lambda one: one.memory.capacity_bytes).memory.name if levels else None
+        self._memory = memory_for_maps(self.maker.question.accelerator)
 
     def chosen(self, run: Run) -> Iterator[tuple[Sequence[ScheduledStack], Places]]:
         """Yield the groups of the cheapest cuts and their placements: coarse ones at once, then better ones in time.
@@ -113,7 +103,8 @@ class Grouper:
         alone = self.alone
         if self._memory is None or alone is None:
             return
-        counting = run.within(SHARE_OF_COUNTING * run.seconds_left) if run.deadline.is_set else run
+        params = self.maker.params
+        counting = run.within(params.share_of_counting * run.seconds_left) if run.deadline.is_set else run
         far, written = self._far(alone), self._written
 
         def front_of(operators: Operators, *, is_coarse: bool) -> StackFront | None:
@@ -131,7 +122,7 @@ class Grouper:
         coarse = cheapest_cuts(alone.stacks, growth.fronts, self._prices)
         if run.deadline.is_set and any(len(one.stack.operators) > 1 for one in coarse):
             yield _together(coarse)
-        if not run.deadline.is_set or counting.seconds_left > TIMES_AS_LONG * (run.seconds - begun):
+        if not run.deadline.is_set or counting.seconds_left > params.times_as_long * (run.seconds - begun):
             growth.grow(blocks, partial(front_of, is_coarse=False))
         stacks = self._cheapest_that_fit(alone.stacks, growth.fronts, run)
         if any(len(one.stack.operators) > 1 for one in stacks):
@@ -177,9 +168,8 @@ class Grouper:
             if not new or run.stop is not None:
                 return stacks
             for at, one in enumerate(new):
-                refining = (
-                    run.within(SHARE_OF_REFINING * run.seconds_left / (len(new) - at)) if run.deadline.is_set else run
-                )
+                share = self.maker.params.share_of_refining * run.seconds_left / (len(new) - at)
+                refining = run.within(share) if run.deadline.is_set else run
                 fronts[one.stack.operators] = self._that_fit(one, refining, run)
                 composed.add(one.stack.operators)
 
@@ -191,7 +181,11 @@ class Grouper:
         and with the others, is not tried.
         """
         operators = counted.stack.operators
-        fine = (one for share in (0.0, *RESERVED) for one in self.counted(operators, refining, share).options)
+        fine = (
+            one
+            for share in (0.0, *self.maker.params.reserved)
+            for one in self.counted(operators, refining, share).options
+        )
         plain = (replace(counted, places=places) for places in self._inside(counted.stack))
         for one in chain(fine, (counted,), plain):
             if not self.maker.has_time_for(self.maker.tile_operators_of(one.stack), times=2):
@@ -415,23 +409,22 @@ class Grouper:
 
         Matrices that every tile reads whole, as the right factor of a product, stay there or are streamed by each tile.
         """
-        network: Graph = self.maker.question.network
-        read: dict[StackMap, str] = {}
-        written: dict[StackMap, str] = {}
-        waiting: dict[StackMap, str | None] = {}
-        inside = {name for operator in stack.operators[:-1] for name in network.operator[operator].outputs}
-        for operator in stack.operators:
-            for name in network.operator[operator].inputs:
-                if network.tensor[name].role is not Role.PARAMETER and self._memory is not None:
-                    read[0, name] = self._memory
-        for name in inside:
-            if self._memory is not None:
-                written[0, name] = waiting[0, name] = self._memory
-        yield Places(read, written, waiting)
+        network, memory = self.maker.question.network, self._memory
+        if memory is None:
+            yield Places()
+            return
+        written = places_inside(network, stack.operators, memory).written
+        read = {
+            (0, name): memory
+            for operator in stack.operators
+            for name in network.operator[operator].inputs
+            if network.tensor[name].role is not Role.PARAMETER
+        }
+        yield Places(read, written, written)
         products = (one for name in stack.operators if multiplies_matrices(network, one := network.operator[name]))
-        right = {one.inputs[1] for one in products} - inside
+        right = {(0, one.inputs[1]) for one in products} - written.keys()
         if right:
-            yield Places({key: home for key, home in read.items() if key[1] not in right}, written, waiting)
+            yield Places({key: home for key, home in read.items() if key not in right}, written, written)
 
     def _may_be_one(self, operators: Operators) -> bool:
         """Return True if only the last operator's output leaves the group."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
@@ -31,18 +31,6 @@ from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.tile_graph import part_of_network
-
-SHARE_OF_LOOKS: Final = 0.7
-"""Share of the time left that goes to the evaluation of options; the remainder is for composing schedules with them."""
-LEAST_GAIN: Final = 0.001
-"""Share of a schedule's latency. Identical layers that cannot gain this much together are skipped."""
-MOST_TILINGS: Final = 4
-"""Tilings evaluated per stack, those with the smallest lower bounds."""
-COMPOSITIONS: Final = 2.0
-"""Number of compositions for which time is reserved after the evaluation of options."""
-TIMES_AS_MANY_PIXELS: Final = (16, 4)
-"""Factors by which the tiles of a strip grow, in pixels, relative to the tiles of the given run."""
-PARTS_OF_A_ROW: Final = (2, 1, 4)
 
 _Change: TypeAlias = tuple[StackOption, ...]
 
@@ -88,11 +76,13 @@ class Cutter:
         figures = best.figures
         sources = (best, *others)
         is_timed = best.question.objective.is_timed
-        hopes = self._hopes(sources, LEAST_GAIN * figures.latency_cycles) if is_timed else ()
+        hopes = self._hopes(sources, self.maker.params.least_gain * figures.latency_cycles) if is_timed else ()
         looking = run
         if run.deadline.is_set:
             left = run.seconds_left
-            looking = run.within(min(SHARE_OF_LOOKS * left, left - COMPOSITIONS * best.seconds))
+            looking = run.within(
+                min(self.maker.params.share_of_looks * left, left - self.maker.params.compositions * best.seconds)
+            )
         for hope in hopes:
             if looking.stop is not None:
                 break
@@ -152,7 +142,7 @@ class Cutter:
         if stack.tiling.channels is not None:
             return
         own, (rows, columns) = stack.tiling, self._pixels_of(stack)
-        for times, parts in product(TIMES_AS_MANY_PIXELS, PARTS_OF_A_ROW):
+        for times, parts in product(self.maker.params.times_as_many_pixels, self.maker.params.parts_of_a_row):
             across = -(-columns // parts)
             down = own.columns * own.rows * times // across
             strip = Tiling(across, 1 << max(down.bit_length() - 1, 0), own.mode).within(columns, rows)
@@ -196,7 +186,7 @@ class Cutter:
             return
         yield None, whole
         fewest = whole.cycles
-        for one in self._even.of(nest.layer)[:MOST_TILINGS]:
+        for one in self._even.of(nest.layer)[: self.maker.params.most_tilings]:
             if run.stop is not None or one.least_cycles >= fewest:
                 break
             if self._even.least_cycles_at_ports(nest, one.tiling) >= fewest:

@@ -8,12 +8,11 @@ from random import Random
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
 from onchip.ops.fusable import pixels_in_tiles
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
-from onchip.scheduling.program.places import Places, StackMap
+from onchip.scheduling.program.places import Places, memory_for_maps, places_inside
 from onchip.search.budget.limits import Run
 
 
@@ -117,26 +116,13 @@ class Merger:
         if stacks in self._tried:
             return None
         self._tried.add(stacks)
-        kept = best.places.renumbered(new)
+        kept, question = best.places.renumbered(new), self.maker.question
+        memory = memory_for_maps(question.accelerator)
+        inside = Places() if memory is None else places_inside(question.network, group.operators, memory, first)
         try:
-            return self.maker.made(stacks, kept.with_all(self._inside(group, first)))
+            return self.maker.made(stacks, kept.with_all(inside))
         except (NoMappingError, ScheduleError):
             return None
-
-    def _inside(self, group: ScheduledStack, number: int) -> Places:
-        """Return places on chip for the tensors between the operators of a group, in the largest memory for them."""
-        network: Graph = self.maker.question.network
-        holding = [
-            level.memory
-            for level in self.maker.question.accelerator.addressed
-            if {Operand.INPUT, Operand.OUTPUT} <= set(level.memory.holds)
-        ]
-        if not holding:
-            return Places()
-        memory = max(holding, key=lambda one: one.capacity_bytes).name
-        inner = [name for operator in group.operators[:-1] for name in network.operator[operator].outputs]
-        places: dict[StackMap, str] = {(number, name): memory for name in inner}
-        return Places(places, places)
 
     def _tilings(self, operators: Sequence[str]) -> Iterator[Tiling]:
         """Yield tilings of the last operator's output: whole rows first, then parts of rows, in every overlap mode."""

@@ -164,6 +164,19 @@ def _by_stack(places: Mapping[StackMap, _Place]) -> Mapping[int, list[tuple[str,
     return found
 
 
+def memory_for_maps(accelerator: Accelerator) -> str | None:
+    """Return the largest addressed memory that holds feature maps; None if there is none."""
+    memories = (level.memory for level in accelerator.addressed)
+    holding = [one for one in memories if {Operand.INPUT, Operand.OUTPUT} <= set(one.holds)]
+    return max(holding, key=lambda one: one.capacity_bytes).name if holding else None
+
+
+def places_inside(network: Graph, operators: Sequence[str], memory: str, number: int = 0) -> Places:
+    """Return places in one memory for the tensors between the operators of a group, which has this number."""
+    inner = {(number, name): memory for operator in operators[:-1] for name in network.operator[operator].outputs}
+    return Places(inner, inner)
+
+
 Choice = tuple[str | None, ...]
 """A memory for each tensor that an operator reads or writes; None: it is streamed."""
 

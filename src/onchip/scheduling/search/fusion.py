@@ -27,7 +27,7 @@ from onchip.errors import UsageError
 from onchip.model.group.cost import StackCost
 from onchip.ops.fusable import FeatureMap, FusableNetwork
 from onchip.scheduling.candidates.given import ensure_a_tile_fits, spans_of_option
-from onchip.scheduling.candidates.grouping import TIMES_AS_LONG, demand_of
+from onchip.scheduling.candidates.grouping import demand_of
 from onchip.scheduling.candidates.growth import Growth
 from onchip.scheduling.candidates.tile_sizes import TilingList
 from onchip.scheduling.fronts.costs import Costing, StackCosts
@@ -40,6 +40,7 @@ from onchip.scheduling.fronts.stack_front import (
     StackPrices,
     cheapest_cuts,
 )
+from onchip.scheduling.params import ScheduleParams
 from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, is_legal, single_layers, units_of, whole
@@ -128,7 +129,9 @@ class _Search:
                 growth.fronts[self._names(span)] = front.with_option(self._option(one))
         blocks, begun = [self._names(span) for span in units_of(network)], self.run.seconds
         growth.grow(blocks, partial(self._counted, is_coarse=True))
-        if not self.run.deadline.is_set or self.run.seconds_left > TIMES_AS_LONG * (self.run.seconds - begun):
+        if not self.run.deadline.is_set or self.run.seconds_left > ScheduleParams().times_as_long * (
+            self.run.seconds - begun
+        ):
             growth.grow(blocks, partial(self._counted, is_coarse=False))
         alone = [ScheduledStack((layer.name,)) for layer in network.layers]
         chosen = [self._choice(one.stack) for one in cheapest_cuts(alone, growth.fronts, self._prices)]

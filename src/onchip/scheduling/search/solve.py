@@ -37,8 +37,6 @@ from onchip.search.budget.limits import Run
 from onchip.transform.groups.tiled import tile_graph_of_schedule
 
 METHOD: Final = "composed"
-REPAIRS: Final = 16
-"""Repairs of groups that were chosen, until they are given up."""
 OTHERS: Final = {
     ScheduleObjective.ENERGY: (ScheduleObjective.TRAFFIC,),
     ScheduleObjective.TRAFFIC: (ScheduleObjective.ENERGY,),
@@ -281,7 +279,7 @@ class ScheduleSearch:
         operators of its group run alone, and so do those of the group of most tiles if there is no time for all tiles.
         """
         network = self.question.network
-        for _ in range(REPAIRS):
+        for _ in range(self.params.repairs):
             if self.run.stop is not None:
                 break
             try:
