@@ -170,3 +170,13 @@ def test_all_operators_of_a_group_without_a_mapping_are_named(monkeypatch: pytes
     with pytest.raises(NoMappingError) as error:
         composer.composed(Places())
     assert error.value.operators_of(skip_network()) == ("first", "second", "add")
+
+
+def test_tile_operators_are_counted_in_tiles_and_in_slices_of_channels() -> None:
+    making, operators = maker(skip_chip(40, 400)), ("first", "second", "add")
+    network = skip_network()
+    _, channels, rows, columns = network.tensor[network.operator["add"].outputs[0]].shape or ()
+    assert making.tile_operators_of(ScheduledStack(("first",))) == 1
+    assert making.tile_operators_of(ScheduledStack(operators, WORST)) == 3 * rows * columns
+    slices = Tiling(columns, rows, OverlapMode.RECOMPUTE, 1)
+    assert making.tile_operators_of(ScheduledStack(operators, slices)) == 3 * channels

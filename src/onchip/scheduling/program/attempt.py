@@ -126,8 +126,12 @@ class AttemptMaker:
         """Return about how many operators a group runs."""
         if stack.tiling is None:
             return len(stack.operators)
-        rows, columns = pixels_in_tiles(self.question.network, stack.operators)
-        return len(stack.operators) * -(-rows // stack.tiling.rows) * -(-columns // stack.tiling.columns)
+        network, tiling = self.question.network, stack.tiling
+        if tiling.channels is not None:
+            shape = network.tensor[network.operator[stack.operators[-1]].outputs[0]].shape or ()
+            return len(stack.operators) * -(-shape[1] // tiling.channels)
+        rows, columns = pixels_in_tiles(network, stack.operators)
+        return len(stack.operators) * -(-rows // tiling.rows) * -(-columns // tiling.columns)
 
     def seconds_to_compose(self, operators: int) -> float:
         """Return the expected time to compose so many tile operators."""
