@@ -45,7 +45,11 @@ class HostCompiler:
         except OSError as error:
             raise InputError(error.strerror or str(error), file=self.command[0], expected=HOW_TO_GET_ONE) from None
         except subprocess.TimeoutExpired:
-            raise InputError("it does not end", file=self.command[0], expected="seconds") from None
+            raise InputError(
+                f"the C compiler did not finish within {LONGEST_COMPILE_SECONDS:g} seconds",
+                file=self.command[0],
+                expected="a compiler that ends",
+            ) from None
         if ended.returncode != 0:
             lines = [line for line in ended.stderr.splitlines() if "error" in line] or [ended.stderr or "no word"]
             raise InputError(f"it does not compile: {lines[0]}", file=self.command[0], expected="a compiler of GNU C")

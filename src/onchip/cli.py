@@ -109,7 +109,7 @@ def _show_version(is_asked: bool) -> None:
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print it.")
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit.")
     ] = False,
 ) -> None: ...
 
@@ -144,7 +144,9 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
     except OSError as error:  # without a file name: help could not be printed
         refusal = stream_error(error) if error.filename is None else _unreadable(error)
     except MemoryError:
-        refusal = InputError("it takes more memory than there is", expected="a smaller input, or more memory")
+        refusal = InputError(
+            "the command needs more memory than is available", expected="a smaller input, or more memory"
+        )
     except Exception as error:  # any other exception is a defect
         return _end_of_defect(error, arguments)
     if isinstance(refusal, OpenDimensionsError):
@@ -208,8 +210,11 @@ def _refusal_of(error: typer.TyperException, arguments: Sequence[str]) -> UsageE
         return UsageError(f"{command.removeprefix('onchip ')} needs {found[1]}", expected=listed)
     if found := _INVALID.match(message):
         value = _value_of(found[1], arguments)
-        what = found[2] if value is None else f"{value!r} is invalid: {found[2]}"
+        is_named = value is None or found[2].startswith(repr(value))
+        what = found[2] if is_named else f"{value!r} is invalid: {found[2].removeprefix('Input ')}"
         return UsageError(what, place=found[1], expected=listed)
+    if message.startswith(("No such command", "Missing command")):
+        listed = "a command that `onchip --help` lists"
     return UsageError(message, expected=listed)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 
 class OnchipError(Exception):
-    """An error with a message of one line: `file: place: what; expected ...`.
+    """An error with a message of one line: `file: place: what; expected ...`, or `file: place is ...`.
 
     `place` is a line, node, tensor or field. The code that opened the file adds `file`. `where` joins both, and `hint`
     is the expectation.
@@ -45,13 +45,23 @@ class OnchipError(Exception):
         return self
 
     def __str__(self) -> str:
-        where = "".join(f"{part}: " for part in (self.file, self.place) if part)
+        if self.where and self.what.startswith("it "):  # the place is the subject
+            said = f"{self.where} {self.what.removeprefix('it ')}"
+        else:
+            said = ": ".join(filter(None, (self.where, self.what)))
         expected = f"; expected {self.expected}" if self.expected else ""
-        return " ".join(f"{where}{self.what}{expected}".split())
+        return " ".join(f"{said}{expected}".split())
 
 
 class InputError(OnchipError):
     """An error in the input, which the user can correct."""
+
+
+def nearest_first(name: str, names: Iterable[str]) -> str:
+    """Return the name most like a misspelt `name`, and `, or another`; empty if none is like it."""
+    from difflib import get_close_matches
+
+    return "".join(f"{found}, or another " for found in get_close_matches(name, list(names), 1))
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def test_the_layer_executed_is_as_long_as_the_mapping() -> None:
     layer = Layer(k=6)
     assert LayerMapping((Loop("K", 6),)).layer(layer) is layer
     assert LayerMapping((Loop("K", 8),)).layer(layer) == Layer(k=8)
-    with pytest.raises(MappingError, match="loop K has 5 iterations; expected 6"):
+    with pytest.raises(MappingError, match="loop K has 5 iterations"):
         LayerMapping((Loop("K", 5),)).layer(layer)
 
 
@@ -46,7 +46,7 @@ def test_a_cut_beyond_the_nest_or_below_a_nearer_one_is_refused() -> None:
 
 
 def test_a_loop_that_no_layer_has_is_refused() -> None:
-    with pytest.raises(MappingError, match="'OY' is no loop of a layer; expected one of N, K, C, P, Q, R, S, G"):
+    with pytest.raises(MappingError, match="'OY' is no loop of a layer"):
         Loop("OY", 2)
     with pytest.raises(MappingError, match="loop K has 0 iterations"):
         Loop("K", 0)
@@ -67,11 +67,11 @@ def test_a_layer_is_not_padded_along_loops_that_end_short() -> None:
     assert mapping.layer(layer) == Layer(k=5, p=4)
     assert str(mapping) == "K2 K3 P4 | input() weight() output() | K short"
     assert mapping.without_loops_of_one() == mapping
-    with pytest.raises(MappingError, match="loop K has 6 iterations; expected 7"):
+    with pytest.raises(MappingError, match="loop K has 6 iterations"):
         mapping.layer(Layer(k=7, p=3))
 
 
 @pytest.mark.parametrize("names", [("OY",), ("C", "K"), ("K", "K")])
 def test_loops_that_end_short_are_named_once_and_in_order(names: tuple[str, ...]) -> None:
-    with pytest.raises(MappingError, match=f"loops {', '.join(names)} end short; expected some of N, K, C, P, Q"):
+    with pytest.raises(MappingError, match=f"loops {', '.join(names)} end short"):
         LayerMapping((), ragged=names)

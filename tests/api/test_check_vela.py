@@ -91,10 +91,10 @@ def test_what_is_not_listed_is_said_to_be_unchecked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "footer", "line"),
     [
-        ((ROWS[0], "nonsense"), FOOTER, "line 6: it is no row of the table it stands in"),
+        ((ROWS[0], "nonsense"), FOOTER, "line 6 is no row of the table it stands in"),
         ((ROWS[0].replace("64:", "65:"),), FOOTER, "line 5: 65 bytes over [0, 1] do not lie at 0 to 64"),
         ((ROWS[0].replace("0 -          1:", "2 -          1:"),), FOOTER, "line 5: 64 bytes over [2, 1] do not lie"),
-        ((ROWS[0].replace("0 -          1:", f"0 - {10**20}:"),), FOOTER, "line 5: it is no row of the table"),
+        ((ROWS[0].replace("0 -          1:", f"0 - {10**20}:"),), FOOTER, "line 5 is no row of the table"),
         ((ROWS[0],), "", "line 3: its table breaks off"),
     ],
 )

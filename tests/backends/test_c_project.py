@@ -171,16 +171,16 @@ def test_an_operator_without_a_kernel_is_named(node: object, kind: int, expected
 
 def test_what_a_project_cannot_obey_is_refused(network: Path, tmp_path: Path) -> None:
     counted = planned(network, Request(str(network), Reading(count=Count.ALL), ROOM, Objective.PEAK))
-    assert "reading: count: a C project cannot obey its count; expected" in refusal(network, counted)
+    assert "reading: count: a C project" in refusal(network, counted)
     narrow = planned(network, Request(str(network), Reading(bits=8), ROOM, Objective.PEAK))
-    assert "reading: bits: a C project cannot obey its bits; expected" in refusal(network, narrow)
+    assert "reading: bits: a C project" in refusal(network, narrow)
 
 
 def test_floats_at_odd_addresses_are_refused(tmp_path: Path) -> None:
     path = saved(model([make_node("Relu", ["x"], ["y"])], [value("x", [4])], ["y"]), tmp_path)
     plan = planned(path, Request(str(path), Reading(), Target(sram=2**10), Objective.PEAK))
     edited(plan, lambda document: allocations(document)["x"].update(offset_bytes=101))
-    assert "tensor 'x': it lies at 101, where no float can be read; expected a plan of" in refusal(path, plan)
+    assert "tensor 'x' lies at 101, where no float can be read" in refusal(path, plan)
 
 
 @pytest.mark.parametrize(
@@ -194,4 +194,4 @@ def test_a_dropout_that_does_more_than_hand_on_is_refused(
     training = TensorProto(name="training", data_type=TensorProto.BOOL, raw_data=b"\1")
     constants = [one for one in (half, training) if one.name in inputs]
     path = saved(model([make_node("Dropout", inputs, outputs)], [value("x", [4])], outputs, constants), tmp_path)
-    assert f"operator 'y': there is no kernel for Dropout {why}; expected" in refusal(path, planned(path))
+    assert f"operator 'y': there is no kernel for Dropout {why}" in refusal(path, planned(path))

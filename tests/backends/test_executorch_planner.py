@@ -194,7 +194,7 @@ def test_another_planner_is_asked_only_where_it_was_named() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"accelerator": "simba", "capacity": 5}, "both are given"),
+        ({"accelerator": "simba", "capacity": 5}, "accelerator, capacity"),
         ({"objective": "outside"}, "no scratchpad"),
         ({"objective": "speed"}, "expected one of arena, outside"),
         ({"capacity": "much"}, "not a size"),

@@ -117,7 +117,7 @@ def test_an_order_that_the_runtimes_lives_make_worse_is_not_kept(tmp_path: Path)
     exports = [exported(random_model(Random(seed)).write(tmp_path / "m.tflite")) for seed in range(100, 120)]
     said = [change for export in exports for change in export.changes]
     assert any(change.startswith("the file's own order is kept") for change in said)
-    assert any(change.startswith("operators stand in another order than the plan's") for change in said)
+    assert any(change.startswith("another operator order than the plan's") for change in said)
 
 
 def test_operators_that_move_lower_the_peak(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_what_a_plan_overwrites_in_place_has_places_of_its_own(tmp_path: Path) -
     shared = Request(str(model), RAW, ROOM, Objective.PEAK, share=Share.ALL)
     export = exported(model, shared)
     assert (export.arena_bytes, export.greedy_bytes) == (128, 128)
-    assert export.changes == ("the plan's offsets are not kept: tensor 'a': overlap while the runtime needs it",)
+    assert export.changes == ("offsets recomputed: tensor 'a': overlap while the runtime needs it",)
 
 
 def test_offsets_that_waste_room_are_not_kept(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_offsets_that_waste_room_are_not_kept(tmp_path: Path) -> None:
     assert export is not None
     assert (export.arena_bytes, export.changes) == (
         128,
-        ("the plan's offsets are not kept: they would take 4,160 bytes with the scratch buffers of kernels",),
+        ("offsets recomputed: those of the plan would take 4,160 bytes with the scratch buffers of kernels",),
     )
 
 
@@ -186,7 +186,7 @@ def test_offsets_of_an_aligned_plan_are_kept(seed: int, tmp_path: Path) -> None:
     try:
         offsets = exported_as_planned(model, plan)
     except InputError:
-        assert "while the runtime needs it; expected a plan of `alignment_bytes=16`" in refused(plan, model)
+        assert "while the runtime needs it" in refused(plan, model)
         return
     placed = {one["tensor"]: one["offset_bytes"] for one in allocations(json.loads(plan.read_text())).values()}
     assert placed.items() & offsets.items()
@@ -196,7 +196,7 @@ def test_offsets_of_an_aligned_plan_are_kept(seed: int, tmp_path: Path) -> None:
 def test_an_unaligned_plan_is_refused_unless_other_offsets_are_asked_for(tmp_path: Path) -> None:
     model = chain(tmp_path, length=20)
     plan = planned(model, Request(str(model), RAW, Target(sram=2**10), Objective.PEAK))
-    assert "no multiple of 16; expected a plan of `alignment_bytes=16`" in refused(plan, model)
+    assert "no multiple of 16" in refused(plan, model)
     assert export_arena(plan, str(model), tmp_path / "planned.tflite", may_replan=True)[1] is not None
 
 
@@ -261,7 +261,7 @@ def test_a_model_that_has_changed_since_and_another_model_are_refused(tmp_path: 
     model = chain(tmp_path)
     plan = planned(model)
     chain(tmp_path, length=80)
-    assert "it is for another network than" in refused(plan, model)
+    assert "is for another network than" in refused(plan, model)
     branches().write(model)
     assert str(plan) in refused(plan, model)
 
@@ -269,9 +269,9 @@ def test_a_model_that_has_changed_since_and_another_model_are_refused(tmp_path: 
 def test_a_plan_that_the_runtime_cannot_obey_is_refused(tmp_path: Path) -> None:
     model = chain(tmp_path)
     wide = planned(model, Request(str(model), Reading(bits=16, granularity=Granularity.RAW), ROOM, Objective.PEAK))
-    assert "cannot obey its bits" in refused(wide, model)
+    assert "the plan's bits" in refused(wide, model)
     every = Reading(granularity=Granularity.RAW, count=Count.ALL)
-    assert "cannot obey its count" in refused(planned(model, Request(str(model), every, ROOM)), model)
+    assert "the plan's count" in refused(planned(model, Request(str(model), every, ROOM)), model)
 
 
 def test_a_plan_that_spills_is_refused(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_plan_that_spills_is_refused(tmp_path: Path) -> None:
     operators.insert(3, TfliteOperator("ADD", ["c", "b"], ["d"], ("AddOptions", {})))
     operators[-1] = TfliteOperator("ADD", ["a", "d"], ["y"], ("AddOptions", {}))
     network([int8(name, 1, 64) for name in "xabcdy"], operators, ["x"], ["y"]).write(model)
-    assert "it comes to the chip twice" in refused(planned(model, spilling), model)
+    assert "comes to the chip twice" in refused(planned(model, spilling), model)
 
 
 def test_a_plan_in_two_scratchpads_is_refused(tmp_path: Path) -> None:
@@ -302,13 +302,13 @@ def test_a_plan_in_two_scratchpads_is_refused(tmp_path: Path) -> None:
                 if isinstance(instruction, dict) and instruction["tensor"] == "a":
                     instruction["memory"] = "other"
 
-    assert "it uses several scratchpads" in refused(edited(planned(model), spread), model)
+    assert "uses several scratchpads" in refused(edited(planned(model), spread), model)
 
 
 def test_a_plan_of_other_shapes_is_refused(tmp_path: Path) -> None:
     model = chain(tmp_path)
     shaped = replace(RAW, shapes={"x": (2, 64)})
-    assert "cannot obey its shapes" in refused(planned(model, Request(str(model), shaped, ROOM)), model)
+    assert "the plan's shapes" in refused(planned(model, Request(str(model), shaped, ROOM)), model)
 
 
 def test_a_model_that_would_hold_an_illegal_plan_is_not_written(
@@ -334,6 +334,6 @@ def test_resource_variables_and_several_subgraphs_are_refused(tmp_path: Path) ->
     ]
     tensors = [variable, *(int8(name, 1, 64) for name in ("x", "before", "y"))]
     model = network(tensors, operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
-    assert f"{model}: it has resource variables" in refused(planned(model), model)
+    assert f"{model} has resource variables" in refused(planned(model), model)
     with_variables().write(model)
-    assert f"{model}: it has 2 subgraphs, whose lives overlap" in refused(planned(model), model)
+    assert f"{model} has 2 subgraphs, whose lives overlap" in refused(planned(model), model)

@@ -54,9 +54,9 @@ def test_no_more_units_are_used_than_the_array_has(network: str, architecture: s
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (("resnet50", "ascend-like", "conv0"), "no unrolling is known for 'resnet50'; expected one of fsrcnn-defines,"),
-        (("fsrcnn-defines", "simba", "conv0"), "no unrolling is known for 'simba'; expected one of meta-prototype,"),
-        (("fsrcnn-defines", "ascend-like", "conv9"), "fsrcnn-defines: no layer 'conv9'; expected one of conv0, conv1,"),
+        (("resnet50", "ascend-like", "conv0"), "no unrolling is known for 'resnet50'"),
+        (("fsrcnn-defines", "simba", "conv0"), "no unrolling is known for 'simba'"),
+        (("fsrcnn-defines", "ascend-like", "conv9"), "fsrcnn-defines: no layer 'conv9'"),
     ],
 )
 def test_other_names_are_refused(names: tuple[str, str, str], message: str) -> None:

@@ -106,4 +106,4 @@ def test_the_last_of_two_that_compute_leaves_more_to_load_than_each_by_itself() 
         durations=Durations({}),
     )
     bound = LatencyBounds(WaysToRun(problem)).greatest
-    assert bound.name == "up to the last of 'a', 'b', then loads that had no room"
+    assert bound.name == "up to the last of 'a', 'b', then loads delayed by the capacity"

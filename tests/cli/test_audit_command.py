@@ -115,9 +115,9 @@ def test_packings_are_ruled_on(
 
 
 REFUSED = {
-    "no answer": (["nothing.json", "g.json"], "cannot be read"),
-    "a strategy": (["s.json", "g.json"], "audit does not accept strategies"),
-    "mappings": (["m.yaml", "g.json"], "audit does not accept mappings"),
+    "no answer": (["nothing.json", "g.json"], "nothing.json does not exist"),
+    "a strategy": (["s.json", "g.json"], "not strategies"),
+    "mappings": (["m.yaml", "g.json"], "not mappings"),
     "no claim": (["bare.json", "g.json"], "the answer claims no bound"),
     "an illegal plan": (["illegal.json", "g.json"], "violations"),
     "another graph": (["p.json", "other.json"], "another graph"),

@@ -67,9 +67,9 @@ def test_what_cannot_be_exported_is_refused_in_one_line(
     occupied.write_text("")
     refusals = (
         ((planned, diamond, "--to", "c-project", "-o", folder), "a C project needs a model's weights"),
-        ((plan, chain, "--to", "c-project", "-o", occupied), "it is a file"),
+        ((plan, chain, "--to", "c-project", "-o", occupied), "is a file"),
         ((plan, chain, "--to", "c-project", "-o", tmp_path / "no" / "where"), "there is no directory"),
-        ((plan, chain, "--to", "csv", "-o", tmp_path / "x.csv", "--seed", "1"), "csv has no values"),
+        ((plan, chain, "--to", "csv", "-o", tmp_path / "x.csv", "--seed", "1"), "c-project"),
         ((planned, chain, "--to", "c-project", "-o", folder), "the network has no tensor"),
     )
     for arguments, expected in refusals:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from onchip.formats.files import SQLITE
 from onchip.reports.explain.difference import AnswerDifference, difference_lines
-from onchip.sweeps.store import SQLITE
 from support.diamond import Program
 from support.fused_files import CHIP
 from support.series import series
@@ -116,7 +116,7 @@ def test_bad_input_of_diff_is_one_line(onchip: Program, planned: Path, diamond: 
     store = tmp_path / "points.db"
     onchip("sweep", diamond, "--sram", "200B", "--store", store)
     for words, said in (
-        ((planned, tmp_path / "nowhere.json"), "cannot be read"),
+        ((planned, tmp_path / "nowhere.json"), "nowhere.json does not exist"),
         ((planned, store), "two answers of one kind"),
         ((planned, planned, "--fail-if", "traffic"), "--fail-if"),
         ((planned, planned, "--fail-if", "beauty > 1"), "neither has a figure 'beauty'"),
@@ -138,8 +138,8 @@ def test_kinds_that_differ_are_named_in_words(onchip: Program, planned: Path, ch
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("chip.yaml", CHIP, 'format: it is "onchip-accelerator"'),
-        ("empty.yaml", "", "line 1: it is empty"),
+        ("chip.yaml", CHIP, 'format is "onchip-accelerator"'),
+        ("empty.yaml", "", "line 1 is empty"),
         ("points.db", SQLITE.decode(), "expected a store"),
     ],
 )
@@ -151,7 +151,7 @@ def test_what_is_no_answer_is_not_taken_for_one_of_another_kind(
     for files in ((planned, other), (other, planned)):
         ended = onchip("diff", *files)
         assert (ended.code, ended.err.count("\n"), said in ended.err) == (2, 1, True), ended.err
-        assert ended.err.startswith(f"onchip: {other}: ")
+        assert ended.err.startswith(f"onchip: {other}")
 
 
 def test_a_network_in_tiles_is_the_same_read_in_another_way(onchip: Program, tmp_path: Path) -> None:

@@ -57,6 +57,6 @@ def is_one_line(tmp_path: Path, verb: str, suffix: str, make: Maker) -> None:
     lines = ended.said.splitlines()
 
     assert (ended.code, len(lines)) == (2, 1), lines[-3:]
-    assert lines[0].startswith(f"onchip: {path}: ")
+    assert lines[0].startswith(f"onchip: {path}")
     assert len(lines[0]) < 1000
     assert ended.greatest_bytes < GREATEST_BYTES

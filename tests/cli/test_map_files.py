@@ -69,16 +69,15 @@ def test_a_wrong_line_of_a_timeloop_file_is_named(onchip: Program, tmp_path: Pat
     chip, layer = written(tmp_path, chip=ARCHITECTURE + MAPSPACE, layer=PROBLEM.replace("K: 8", "K: eight"))
     ended = onchip("map", layer, "--accelerator", chip)
     assert ended.code == 2
-    assert ended.err.splitlines() == [
-        f"onchip: {layer}: line 1: problem.K: K is 'eight'; expected a whole number from 1",
-    ]
+    [line] = ended.err.splitlines()
+    assert line.startswith(f"onchip: {layer}: line 1: problem.K: K is 'eight'")
 
 
 def test_a_mapspace_is_for_timeloops_files_alone(onchip: Program, tmp_path: Path) -> None:
     chip, mapspace, layer = written(tmp_path, chip=CHIP, mapspace=MAPSPACE, layer=PROBLEM)
     ended = onchip("map", layer, "--accelerator", chip, "--mapspace", mapspace)
     assert ended.code == 2
-    assert "--mapspace: it is given for no Timeloop file" in ended.err
+    assert "--mapspace is given for no Timeloop file" in ended.err
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def chip(tmp_path: Path) -> Path:
         ("capacity: 4B", "capacity: 4B, double_buffered: 3", "chip.yaml: line 6: memories[0].double_buffered"),
         ("scratchpad: true,", "scratchpad: true, serves: [row],", None),
         ("serves: []", "serves: [lane, row]", None),
-        ("array: {dimensions: {lane: 4, row: 2}, mac_energy_pj: 0.5}\n", "", "it has no array"),
+        ("array: {dimensions: {lane: 4, row: 2}, mac_energy_pj: 0.5}\n", "", "has no array"),
         (
             "access_bits: 64, read_energy_pj: 5, write_energy_pj: 6,",
             "",
@@ -110,7 +110,7 @@ def test_sums_narrower_than_elements_are_named_by_their_option(onchip: Program, 
     [
         ("problem: {N: 1,\n  K: 2\n", "line 3: malformed YAML: "),
         ("loops:\n\t- N", "line 2: malformed YAML: "),
-        ("format: onchip-mapping\n", "the whole file: it describes no layer"),
+        ("format: onchip-mapping\n", "the whole file describes no layer"),
     ],
 )
 def test_a_layer_file_that_is_no_yaml_is_named_with_its_line(

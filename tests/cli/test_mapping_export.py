@@ -81,7 +81,7 @@ def test_several_mappings_are_a_file_each(onchip: Program, lanes: Path, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("--to", "trace", "-o", "out.json"), "MAPPING --to c"),
+        (("--to", "trace", "-o", "out.json"), "--to c"),
         (("--to", "c", "-o", "out.h"), "ends in .c"),
         (("--to", "cuda", "-o", "out.c"), "ends in .cu"),
         (("--to", "opencl", "-o", "out.cu"), "ends in .cl"),

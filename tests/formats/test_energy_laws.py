@@ -84,24 +84,24 @@ def test_energies_without_a_law_do_not_follow_the_capacity() -> None:
     [
         (
             "{base: 1}",
-            "memories[0] (energy_per_access): it has base; expected base and per_sqrt_capacity, or table, or",
+            "memories[0] (energy_per_access) has base",
         ),
-        ("{}", "memories[0] (energy_per_access): it has no fields"),
-        ("{base: 1, per_sqrt_capacity: 1, table: {1KiB: 2}}", "it has base and per_sqrt_capacity and table; expected"),
-        (f"{{read: {ROOT}}}", "it has read; expected"),
-        ("{read: {base: 1}, write: {base: 1}}", "memories[0] (energy_per_access.read): it has base; expected"),
-        ("{base: -1, per_sqrt_capacity: 1}", "memories[0] (energy_per_access): base is -1.0; expected 0 to 1e+15"),
-        ("{base: 1, per_sqrt_capacity: -1}", "per_sqrt_capacity is -1.0; expected 0 to 1e+15"),
+        ("{}", "memories[0] (energy_per_access) has no fields"),
+        ("{base: 1, per_sqrt_capacity: 1, table: {1KiB: 2}}", "has base and per_sqrt_capacity and table"),
+        (f"{{read: {ROOT}}}", "has read"),
+        ("{read: {base: 1}, write: {base: 1}}", "memories[0] (energy_per_access.read) has base"),
+        ("{base: -1, per_sqrt_capacity: 1}", "memories[0] (energy_per_access): base is -1.0"),
+        ("{base: 1, per_sqrt_capacity: -1}", "per_sqrt_capacity is -1.0"),
         ("{base: 1e15, per_sqrt_capacity: 1}", "memories[0]: read_energy_pj is"),
         ("{base: 1, per_sqrt_capacity: 1, per_byte: 2}", "memories[0].energy_per_access.per_byte"),
-        ("{table: {}}", "memories[0] (energy_per_access): the table is empty; expected at least one capacity"),
+        ("{table: {}}", "memories[0] (energy_per_access): the table is empty"),
         ("{table: {64KiB: -1}}", "the energy at 65536 bytes is -1.0"),
         ("{table: {64KiB: 1, 65536: 1}}", "memories[0] (energy_per_access): the table has a capacity twice"),
         ("{table: {64 apples: 1}}", "memories[0] (energy_per_access.table): '64 apples' is not a size"),
-        ("{table: {128KiB: 1, 1MiB: 2}}", "the table gives no energy for 65536 bytes; expected a capacity from 131072"),
+        ("{table: {128KiB: 1, 1MiB: 2}}", "the table gives no energy for 65536 bytes"),
         (
             f"{ROOT}, read_energy_pj: 1",
-            "memories[0]: it has read_energy_pj, and energy_per_access; expected one or the",
+            "memories[0] has read_energy_pj, and energy_per_access",
         ),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_law_that_cannot_be_is_refused_with_its_place(law: str, message: str) 
 
 def test_a_law_needs_the_bits_of_an_access_and_dram_has_no_capacity_to_follow() -> None:
     text = CHIP.replace("LAW", ROOT)
-    with pytest.raises(AcceleratorError, match="it has energy_per_access alone; expected access_bits and"):
+    with pytest.raises(AcceleratorError, match="has energy_per_access alone"):
         accelerator_from_yaml(text.replace("access_bits: 64, shortest_access_bits: 8, ", "", 1), "chip.yaml")
     with pytest.raises(AcceleratorError, match=r"dram\.energy_per_access"):
         accelerator_from_yaml(

@@ -83,7 +83,7 @@ def test_a_tile_survives_the_round_trip(tile: Tile) -> None:
         ({"tile": {"operator": "a", "of": 1}}, "the field"),
         (
             {"tile": {"operator": "a", "inputs": [], "outputs": ["y"], "shapes": [[4]], "regions": [[[1, 5]]]}},
-            "operators[0] (tile of 'a'): 'y' has the range [1, 5]; expected a part of [0, 4]",
+            "operators[0] (tile of 'a'): 'y' has the range [1, 5]",
         ),
     ],
 )
@@ -124,32 +124,32 @@ def test_the_hash_changes_with_every_field() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda g: g.update(version=2), "version: it is 2, newer than this onchip reads; expected 1"),
+        (lambda g: g.update(version=2), "version is 2, newer than this onchip reads"),
         (lambda g: g.pop("version"), "version: the field is missing"),
         (lambda g: g.pop("operators"), "operators: the field is missing"),
-        (lambda g: g["tensors"][3].update(shape=4), "tensors[3].shape: it is 4; expected a list"),
+        (lambda g: g["tensors"][3].update(shape=4), "tensors[3].shape is 4"),
         (lambda g: g["tensors"][3].update(shape=[4, 0]), "tensors[3] (tensor 'left.weight'): its shape [4, 0] has"),
         (lambda g: g["tensors"][3].update(bits=0), "tensors[3] (tensor 'left.weight'): its elements have 0 bits"),
         (lambda g: g["tensors"][3].update(bits=10**40), "tensors[3].bits: the integer is too large"),
         (lambda g: g["tensors"][3].update(shape=[2**62] * 9), "tensors[3]: its size is too large"),
-        (lambda g: g["tensors"][3].update(bytes=5), "tensors[3]: it has shape and bits and bytes; expected shape and"),
-        (lambda g: g["tensors"][3].pop("bits"), "tensors[3]: it has shape; expected shape and bits, or bytes"),
-        (lambda g: g["tensors"][3].update(role="weight"), "tensors[3].role: it is \"weight\"; expected 'input', 'act"),
-        (lambda g: g["tensors"][3].update(region=[[0, 1, 2]], part_of="x"), "tensors[3].region[0]: it has 3 entries"),
+        (lambda g: g["tensors"][3].update(bytes=5), "tensors[3] has shape and bits and bytes"),
+        (lambda g: g["tensors"][3].pop("bits"), "tensors[3] has shape"),
+        (lambda g: g["tensors"][3].update(role="weight"), 'tensors[3].role is "weight"'),
+        (lambda g: g["tensors"][3].update(region=[[0, 1, 2]], part_of="x"), "tensors[3].region[0] has 3 entries"),
         (lambda g: g["tensors"][3].update(part_of="x"), "tensors[3] (tensor 'left.weight'): part_of and region stand"),
         (
             lambda g: g["tensors"].append({"name": "z", "bytes": 0, "role": "input"}),
             "(tensor 'z'): its size is 0 bytes",
         ),
         (lambda g: g["tensors"].append(g["tensors"][0]), "tensor 'x': 2 tensors have this name"),
-        (lambda g: g["operators"][0].update(outputs=[]), "operators[0] (operator 'left_wide'): it writes nothing"),
+        (lambda g: g["operators"][0].update(outputs=[]), "operators[0] (operator 'left_wide') writes nothing"),
         (lambda g: g["operators"][0].update(inputs=["q"]), "operator 'left_wide': tensor 'q' is unknown"),
-        (lambda g: g["operators"][0].update(attributes={"a": [{}]}), "operators[0].attributes.a[0]: it is an object"),
+        (lambda g: g["operators"][0].update(attributes={"a": [{}]}), "operators[0].attributes.a[0] is an object"),
         (
             lambda g: g["operators"][0].update(attributes={"a": float("nan")}),
-            "attributes.a: it is NaN; expected a finite",
+            "attributes.a is NaN",
         ),
-        (lambda g: g["operators"].reverse(), "it stands before"),
+        (lambda g: g["operators"].reverse(), "stands before"),
     ],
 )
 def test_a_wrong_field_is_named(change: Callable[[Any], object], message: str) -> None:
@@ -164,19 +164,19 @@ def test_a_wrong_field_is_named(change: Callable[[Any], object], message: str) -
     [
         (b'{"format": "onchip-graph",\n "version": 1,\n "name": }', "line 3 column 10: malformed JSON"),
         (b"", "line 1 column 1: malformed JSON"),
-        (b'{"name": "\xff"}', "position 10: it is not UTF-8"),
+        (b'{"name": "\xff"}', "position 10 is not UTF-8"),
         (
             b'{"format": "onchip-graph", "version": 1, "name": "\\ud800", "tensors": [], "operators": []}',
             "Invalid JSON",
         ),
-        (b"[]", "the whole file: it is a list; expected an object"),
-        (b"7", "the whole file: it is 7; expected an object"),
+        (b"[]", "the whole file is a list"),
+        (b"7", "the whole file is 7"),
         (b'{"tensors": [{"name": "a", "name": "b"}]}', 'tensors[0]: the field "name" stands twice'),
-        (b'{"tensors": [1, -Infinity]}', "tensors[1]: it is -Infinity; expected a finite number"),
+        (b'{"tensors": [1, -Infinity]}', "tensors[1] is -Infinity"),
         (b'{"tensors": [1e999]}', "tensors[0]: the number is too large"),
         (b'{"tensors": [' + b"9" * 5000 + b"]}", "tensors[0]: the integer is too large"),
-        (b"[" * 100_000, "it is nested too deeply"),
-        (b'{"a":' * 100_000, "it is nested too deeply"),
+        (b"[" * 100_000, "is nested too deeply"),
+        (b'{"a":' * 100_000, "is nested too deeply"),
     ],
 )
 def test_malformed_text_is_refused_in_one_line(text: bytes, message: str) -> None:
@@ -189,6 +189,6 @@ def test_malformed_text_is_refused_in_one_line(text: bytes, message: str) -> Non
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "broken.json.gz").write_bytes(b"\x1f\x8b broken")
     for path in (tmp_path / "absent.json", tmp_path, tmp_path / "broken.json.gz"):
-        with pytest.raises(InputError, match="it cannot be read") as raised:
+        with pytest.raises(InputError, match=r"cannot be read|does not exist") as raised:
             read_graph(path)
-        assert str(raised.value).startswith(f"{path}: ")
+        assert str(raised.value).startswith(f"{path} ")

@@ -23,7 +23,7 @@ def test_too_many_values_are_refused_before_any_is_read(monkeypatch: pytest.Monk
     text = graph_with("[" + "1," * validation.GREATEST_VALUES + "1]")
     monkeypatch.setattr(json, "loads", None)
 
-    with pytest.raises(GraphError, match=f"values; expected at most {validation.GREATEST_VALUES}"):
+    with pytest.raises(GraphError, match=str(validation.GREATEST_VALUES)):
         graph_from_json(text, "g.json")
 
 
@@ -37,7 +37,7 @@ def test_a_number_that_is_too_large_is_refused(number: str) -> None:
 
 
 def test_an_object_deep_in_a_list_is_refused_with_its_place() -> None:
-    with pytest.raises(GraphError, match=r"attributes\.x\[2\]\[1\]: it is an object"):
+    with pytest.raises(GraphError, match=r"attributes\.x\[2\]\[1\] is an object"):
         graph_from_json(graph_with("[1, 2, [3, {}]]"), "g.json")
 
 

@@ -84,28 +84,28 @@ def test_products_beyond_64_bits_are_written_as_real_numbers() -> None:
 
 def test_a_newer_version_is_said_before_what_it_may_have_anew() -> None:
     newer = TEXT.replace("version: 1", "version: 2").replace("K4@lane", "anew")
-    with pytest.raises(MappingError, match="line 2: version: it is 2, newer"):
+    with pytest.raises(MappingError, match="line 2: version is 2, newer"):
         mappings_from_yaml(newer, "m.yaml")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("version: 1", "version: 2", "line 2: version: it is 2, newer"),
-        ("format: onchip-mapping", "format: onchip-plan", "line 1: format: it is"),
+        ("version: 1", "version: 2", "line 2: version is 2, newer"),
+        ("format: onchip-mapping", "format: onchip-plan", "line 1: format is"),
         ("network: pair", "networks: pair", "line 4: networks: the field is unknown"),
         ("K4@lane", "X4@lane", r"line 8: layers\[0\].nest\[1\].*'X' is no loop"),
         ("K4@lane", "K0@lane", r"line 8: layers\[0\].nest\[1\].*has 0 iterations"),
         ("K4@lane", "4K", r"line 8: layers\[0\].nest\[1\]: \"4K\" is no loop"),
-        ("K2]", "K1]", r"layers\[0\].*loop K has 4 iterations; expected 8"),
+        ("K2]", "K1]", r"layers\[0\].*loop K has 4 iterations"),
         ("loops: 3}]", "loops: 5}]", r"layers\[0\].*the tiles of input span \[5\] of 4 loops"),
-        ("[0, 0, 0, 0]", "[0, 0]", r"line 7: layers\[0\].layer.padding: it has 2 entries; expected 4"),
+        ("[0, 0, 0, 0]", "[0, 0]", r"line 7: layers\[0\].layer.padding has 2 entries"),
         ("[0, 0, 0, 0]", "[9, 0, 0, 0]", r"line 7: layers\[0\].layer.*leaves no input"),
         ("C: 4, ", "C: 4, D: 2, ", r"line 7: layers\[0\].layer.loops.D: the field is unknown"),
-        ("status: OPTIMAL", "status: BEST", r"line 11: layers\[0\].result.status: it is"),
-        ("names: [conv1, conv2]", "names: []", r"line 6: layers\[0\].names: it is for no layer"),
-        ("  - names: [conv1, conv2]", "  - 7\n  - names: [a]", r"line 6: layers\[0\]: it is 7; expected an object"),
-        ("layers:", "layers: 7\nothers:", r"line 5: layers: it is 7; expected a list"),
+        ("status: OPTIMAL", "status: BEST", r"line 11: layers\[0\].result.status is"),
+        ("names: [conv1, conv2]", "names: []", r"line 6: layers\[0\].names is for no layer"),
+        ("  - names: [conv1, conv2]", "  - 7\n  - names: [a]", r"line 6: layers\[0\] is 7"),
+        ("layers:", "layers: 7\nothers:", r"line 5: layers is 7"),
         ("layers:", "layers: []\nlayers:", r"line 6: layers: the field stands twice"),
         ("network: pair", "layers: {}", r"line 5: layers: the field stands twice"),
         ("layers:", "others:", r"line 1: layers: the field is missing"),

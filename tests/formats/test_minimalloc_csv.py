@@ -98,7 +98,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "buffers.csv"
     path.write_bytes(b"id,lower\xff\n")
 
-    with pytest.raises(InputError, match="it is not text"):
+    with pytest.raises(InputError, match="is not text"):
         read_buffers(path)
 
 

@@ -109,7 +109,7 @@ def test_an_output_of_a_loop_that_may_end_early_is_planned_at_its_greatest_lengt
 def test_a_state_of_another_shape_after_an_iteration_is_refused(tmp_path: Path) -> None:
     grows = body([make_node("Concat", ["s", "s"], ["next"], axis=0)], ["go", "next"], [])
     network = model([a_loop("m", grows, ["y"])], [X, value("m", [], INT64)], ["y"])
-    with pytest.raises(InputError, match=r"node 'again': it is not unrolled, and its state 'x' is \(2, 3\) before"):
+    with pytest.raises(InputError, match=r"node 'again' is not unrolled, and its state 'x' is \(2, 3\) before"):
         read_model(network, tmp_path)
 
 

@@ -86,7 +86,7 @@ def test_a_shape_binds_the_symbols_in_it_everywhere(tmp_path: Path) -> None:
     ("bindings", "place", "what"),
     [
         (Bindings(shapes={"ghost": (1,)}), "shapes ghost", "no such input"),
-        (Bindings(shapes={"x": (1, 2, 3)}), "shapes x", "it gives 3 dimensions"),
+        (Bindings(shapes={"x": (1, 2, 3)}), "shapes x", "gives 3 dimensions"),
         (Bindings(shapes={"x": (2, 4)}), "shapes x", "dimension 1 is 3 in the file"),
         (Bindings(shapes={"x": (-1, 3)}), "shapes x", "its shape is [-1, 3]"),
         (Bindings({"n": 1}, {"x": (2, 3)}), "shapes x", "symbol 'n' is 2 here and 1 by dims n"),

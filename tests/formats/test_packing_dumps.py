@@ -134,9 +134,9 @@ def test_a_graph_of_tvm_has_the_results_of_its_operators(onchip: Program, tmp_pa
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("plan.txt", "no plan\n", "it has no line of a TFLite Micro plan"),
+        ("plan.txt", "no plan\n", "has no line of a TFLite Micro plan"),
         ("plan.txt", PLAN.replace("last_used=1", "last_used=0").replace("first_used=0", "first_used=9"), "lives over"),
-        ("model.json", {"execution_plan": [{"name": "forward"}]}, "it is no whole ExecuTorch program"),
+        ("model.json", {"execution_plan": [{"name": "forward"}]}, "is no whole ExecuTorch program"),
         (
             "model.json",
             {
@@ -144,9 +144,9 @@ def test_a_graph_of_tvm_has_the_results_of_its_operators(onchip: Program, tmp_pa
                     PROGRAM["execution_plan"][0] | {"chains": [{"instructions": [call(kind="JumpFalseCall")]}]}
                 ]
             },
-            "it jumps",
+            "jumps",
         ),
-        ("graph.json", GRAPH | {"attrs": {}}, "it is no whole TVM graph"),
+        ("graph.json", GRAPH | {"attrs": {}}, "is no whole TVM graph"),
     ],
 )
 def test_what_is_damaged_is_refused(

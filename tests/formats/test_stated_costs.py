@@ -34,10 +34,10 @@ def test_what_is_stated_is_read_as_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"cycles": 0}, "it takes 0 cycles"),
-        ({"cycles": 1, "energy_pj": -1.0}, "it takes -1.0 pJ"),
-        ({"cycles": 1, "energy_pj": 1e300}, "1e.300 pJ; expected 0 to 1e.18"),
-        ({"cycles": 2**62}, "it takes 4611686018427387904 cycles; expected 1 to 281,474,976,710,656"),
+        ({"cycles": 0}, "takes 0 cycles"),
+        ({"cycles": 1, "energy_pj": -1.0}, "takes -1.0 pJ"),
+        ({"cycles": 1, "energy_pj": 1e300}, "1e.300 pJ"),
+        ({"cycles": 2**62}, "takes 4611686018427387904 cycles"),
         (
             {"splits": {"axis": "channels", "inputs": "whole", "ways": [{"parts": 2, "cycles": 1}]}},
             "cycles of its parts",

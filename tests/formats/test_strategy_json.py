@@ -98,19 +98,19 @@ def test_what_is_written_is_read_again(document: StrategyDocument) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"version": 1', '"version": 2', "version: it is 2, newer"),
-        ("onchip-strategy", "onchip-plan", 'format: it is "onchip-plan"'),
+        ('"version": 1', '"version": 2', "version is 2, newer"),
+        ("onchip-strategy", "onchip-plan", 'format is "onchip-plan"'),
         ('"mapper"', '"maper"', "reading.maper: the field is unknown"),
-        ('"bits": 8', '"model": "zigzag"', "reading.model: it is \"zigzag\"; expected 'onchip' or 'defines'"),
-        ('"bits": 8', '"bits": 0', "reading.bits: it is 0; expected at least 1"),
-        ('"columns": 4', '"columns": 0', r"stacks\[0\] \(tile\): a tile has 0 columns; expected at least 1"),
-        ('"columns": 4', '"columns": "4"', r"stacks\[0\].tile.columns: it is \"4\"; expected an integer"),
-        ('"fully-cached"', '"cached"', r"stacks\[0\].mode: it is \"cached\"; expected 'recompute', 'h-cached'"),
+        ('"bits": 8', '"model": "zigzag"', 'reading.model is "zigzag"'),
+        ('"bits": 8', '"bits": 0', "reading.bits is 0"),
+        ('"columns": 4', '"columns": 0', r"stacks\[0\] \(tile\): a tile has 0 columns"),
+        ('"columns": 4', '"columns": "4"', r"stacks\[0\].tile.columns is \"4\""),
+        ('"fully-cached"', '"cached"', r"stacks\[0\].mode is \"cached\""),
         ('["a", "b"]', "[]", r"stacks\[0\].*a stack has no layers"),
-        ('["c"]', '["a"]', "layer 'a' is in 2 stacks; expected one"),
-        ('"name": "net"', '"name": "net", "sha256": "12"', 'network.sha256: it is "12"; expected 64 hexadecimal'),
-        ('"energy",', '"power",', "result.objective: it is"),
-        ('"macs": 3', '"macs": 3.5', "result.macs: it is 3.5"),
+        ('["c"]', '["a"]', "layer 'a' is in 2 stacks"),
+        ('"name": "net"', '"name": "net", "sha256": "12"', 'network.sha256 is "12"'),
+        ('"energy",', '"power",', "result.objective is"),
+        ('"macs": 3', '"macs": 3.5', "result.macs is 3.5"),
     ],
 )
 def test_a_bad_file_is_refused_with_its_field(old: str, new: str, message: str) -> None:
@@ -136,11 +136,11 @@ def test_a_mapping_written_by_hand() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"names": []}, r"mappings\[0\].*it is for no layer; expected a name"),
+        ({"names": []}, r"mappings\[0\].*is for no layer"),
         ({"nest": ["X2"]}, r"mappings\[0\].nest\[0\].*'X' is no loop of a layer"),
         ({"homes": {"inputs": "near"}}, r"mappings\[0\].homes.inputs: the field is unknown"),
-        ({"layer": {"loops": {"K": 0}}}, r"mappings\[0\].layer.*K is 0; expected at least 1"),
-        ({"room": {"near": "7"}}, r"mappings\[0\].room.near: it is \"7\"; expected an integer"),
+        ({"layer": {"loops": {"K": 0}}}, r"mappings\[0\].layer.*K is 0"),
+        ({"room": {"near": "7"}}, r"mappings\[0\].room.near is \"7\""),
     ],
 )
 def test_a_bad_mapping_is_refused_with_its_field(change: dict[str, object], message: str) -> None:

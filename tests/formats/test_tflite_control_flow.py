@@ -113,7 +113,7 @@ def test_variables_are_state_or_constants_and_what_runs_once_is_dropped_with_a_n
     assert graph.states == (State("before", "sum"),)
     assert graph.operators[0].parameters == ("twos",)
     said = remarks(with_variables(), tmp_path)
-    assert any("tensor 'before': kept from one inference to the next" in each for each in said)
+    assert any("tensor 'before': state between inferences" in each for each in said)
     once = "subgraph 1 runs once, before the first inference, and is not planned: it says what variables begin with"
     assert any(f"{once} ('v', 'scale')" in each for each in said)
     runs_as_the_file(with_variables(), tmp_path)
@@ -145,5 +145,5 @@ def test_an_assignment_that_only_a_run_decides_is_refused(tmp_path: Path) -> Non
         variables.subgraphs[0].operators[1],
         TfliteOperator("ASSIGN_VARIABLE", ["v", "z"], []),
     ]
-    with pytest.raises(InputError, match="it assigns 'v' where only a run decides whether it does"):
+    with pytest.raises(InputError, match="variable 'v' is assigned inside a conditional branch"):
         read_model(model, tmp_path)

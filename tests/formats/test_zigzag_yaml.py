@@ -60,23 +60,21 @@ def test_a_field_that_stands_twice_has_its_last_value_as_zigzag_reads_it() -> No
     twice = text.replace("    size: 1024\n", "    size: 8\n    size: 1024\n")
     assert twice != text
     assert zigzag_hardware(twice, "twice.yaml") == zigzag_hardware(text, "once.yaml")
-    with pytest.raises(
-        InputError, match=r"twice.yaml: line 6: memories.weight_register.size: it is \"big\"; expected an int"
-    ):
+    with pytest.raises(InputError, match=r"twice.yaml: line 6: memories.weight_register.size is \"big\""):
         zigzag_hardware(twice.replace("size: 1024", "size: big"), "twice.yaml")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("size: 1024\n", "size: big\n", 'line 5: memories.weight_register.size: it is "big"; expected an integer'),
-        ("size: 1024\n", "size: 7\n", "memory 'weight_register': size is 7 bits; expected at least a byte"),
-        ("sizes: [32, 32]", "sizes: [32]", "operational_array: 2 dimensions have 1 sizes; expected one size each"),
-        ("operands: [I1, I2, O]", "operands: [I1, I2]", "the outermost memory holds input, weight; expected all"),
-        ("operands: [I2]", "operands: [I3]", "memories.weight_register.operands[0]: it is \"I3\"; expected 'I1'"),
+        ("size: 1024\n", "size: big\n", 'line 5: memories.weight_register.size is "big"'),
+        ("size: 1024\n", "size: 7\n", "memory 'weight_register': size is 7 bits"),
+        ("sizes: [32, 32]", "sizes: [32]", "operational_array: 2 dimensions have 1 sizes"),
+        ("operands: [I1, I2, O]", "operands: [I1, I2]", "the outermost memory holds input, weight"),
+        ("operands: [I2]", "operands: [I3]", 'memories.weight_register.operands[0] is "I3"'),
         ("served_dimensions: [D1, D2]", "served_dimensions: [D3]", "unknown array dimension 'D3'"),
-        ('["I1, tl", "O, tl", "O, th"]', '["I1, up"]', "'I1, up' of port 'r_port_1'; expected one of tl, th"),
-        ("unit_energy: 0.04\n", "unit_energy: -1\n", "array: mac_energy_pj is -1.0; expected 0 to 1e+15"),
+        ('["I1, tl", "O, tl", "O, th"]', '["I1, up"]', "'I1, up' of port 'r_port_1'"),
+        ("unit_energy: 0.04\n", "unit_energy: -1\n", "array: mac_energy_pj is -1.0"),
         ("latency: 1\n", "latency: 1\n    colour: red\n", "memories.weight_register.colour: the field is unknown"),
     ],
 )
@@ -165,11 +163,11 @@ def test_loops_of_any_names_are_what_the_equation_makes_of_them() -> None:
     ("old", "new", "message"),
     [
         ("[B, K, C, OY, OX, FY, FX]", "[B, K, C, OY, OX, FY, Z]", "layer 'strided' (loop_dims): 'Z' is no loop of a"),
-        ("[1, 64, 3, 20, 30, 5, 7]", "[1, 64]", "layer 'strided' (loop_sizes): 7 loops have 2 sizes; expected one"),
-        ("ix=2*ox+1*fx", "ix=2*ox+1*fy", "dimension_relations): it is 'ix=2*ox+1*fy'; expected like ix=2*ox+1*fx"),
-        ("+=W[k][c][fy][fx]*I", ":W[k][c][fy][fx]*I", "layer 'strided' (equation): it is 'O[b][k][oy][ox]:W[k]"),
-        ("[[1, 2], [3, 4]]", "[[1], [3, 4]]", "layer 'strided' (padding): padding of IX is [1]; expected two sizes"),
-        ("id: 7", "id: seven", 'line 12: [1].id: it is "seven"; expected an integer'),
+        ("[1, 64, 3, 20, 30, 5, 7]", "[1, 64]", "layer 'strided' (loop_sizes): 7 loops have 2 sizes"),
+        ("ix=2*ox+1*fx", "ix=2*ox+1*fy", "dimension_relations) is 'ix=2*ox+1*fy'"),
+        ("+=W[k][c][fy][fx]*I", ":W[k][c][fy][fx]*I", "layer 'strided' (equation) is 'O[b][k][oy][ox]:W[k]"),
+        ("[[1, 2], [3, 4]]", "[[1], [3, 4]]", "layer 'strided' (padding): padding of IX is [1]"),
+        ("id: 7", "id: seven", 'line 12: [1].id is "seven"'),
     ],
 )
 def test_a_workload_file_that_is_none_is_refused_with_its_place(old: str, new: str, message: str) -> None:

@@ -36,4 +36,4 @@ def test_plan_of_26_cycles_is_legal(tmp_path: Path) -> None:
 def test_network_is_infeasible_if_no_scratchpad_holds_its_outputs(objective: str, tmp_path: Path) -> None:
     code, answer = asked("latency-no-output", tmp_path, "--objective", objective)
     assert (code, answer["status"]) == (3, "INFEASIBLE")
-    assert answer["error"] == "operator o needs 4 bytes; no scratchpad holds output y (2 bytes)"
+    assert answer["error"] == "operator o needs 4 bytes; output y (2 bytes) fits in no scratchpad"

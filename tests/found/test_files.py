@@ -125,7 +125,7 @@ def test_an_input_beyond_the_exact_range_is_refused() -> None:
 def test_a_layer_as_text_is_refused_in_one_line(option: str, onchip: Program) -> None:
     ended = onchip("map", f"conv:k4c4p4q4r3s3:{option}{HUGE}", "--accelerator", "simba", "--time-limit", "2")
     assert ended.code == 2
-    assert f"{option} is {HUGE}; expected at most {GREATEST_NUMBER}" in ended.err
+    assert f"{option} is {HUGE}" in ended.err
 
 
 def test_a_stride_of_a_timeloop_problem_is_refused_in_one_line(onchip: Program, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_run_refuses_a_tensor_that_is_not_as_declared(tmp_path: Path, written: l
     assert program.ask("plan", network, "--sram", "1MiB", "-o", plan).code == 0
     ended = program.ask("run", plan, network, "--input", f"shape={tmp_path / 'shape.npy'}")
     assert ended.code == 2
-    assert f"tensor 'y': onnxruntime writes the shape {written}; expected [4, 3], as planned" in ended.err
+    assert f"tensor 'y': onnxruntime writes the shape {written}" in ended.err
 
 
 @pytest.mark.parametrize("bits", [(), ("--bits", "8")])
@@ -97,4 +97,4 @@ def test_run_refuses_what_was_read_with_a_wrong_shape(
     for answer in (plan, schedule):
         ended = program.ask("run", answer, network)
         assert ended.code == 2
-        assert "onnxruntime writes the shape [1, 3, 1, 1]; expected [1, 3, 2, 2], as planned" in ended.err
+        assert "onnxruntime writes the shape [1, 3, 1, 1]" in ended.err

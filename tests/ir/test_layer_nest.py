@@ -31,16 +31,16 @@ def test_padding_of_two_numbers_is_height_and_width_and_of_four_is_top_left_bott
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("pool:p2", "pool:p2: 'pool' is no kind of layer; expected conv:... or gemm:..."),
-        ("conv:x2", "'x2' gives no sizes; expected each of nkcpqrs once"),
+        ("pool:p2", "pool:p2: 'pool' is no kind of layer"),
+        ("conv:x2", "'x2' gives no sizes"),
         ("conv:p2p3", "'p2p3' gives no sizes"),
         ("conv:", "'' gives no sizes"),
         ("conv:p2:stride", "'stride' is not an option"),
         ("conv:p2:stride1x1x1", "'stride1x1x1' is not an option"),
         ("conv:k3c4:groups2", "3 channels k do not make 2 groups"),
-        ("conv:k0", "conv:k0: K is 0; expected at least 1"),
-        ("gemm:m0n1k1", "gemm:m0n1k1: M is 0; expected at least 1"),
-        ("gemm:m1n1k0", "gemm:m1n1k0: K is 0; expected at least 1"),
+        ("conv:k0", "conv:k0: K is 0"),
+        ("gemm:m0n1k1", "gemm:m0n1k1: M is 0"),
+        ("gemm:m1n1k0", "gemm:m1n1k0: K is 0"),
         ("conv:k2:groups0", "2 channels k do not make 0 groups"),
         ("conv:p2:stride0", "stride is 0"),
         ("conv:p2r3:pad2", "leaves no input"),
@@ -54,7 +54,7 @@ def test_a_text_that_is_no_layer_is_refused_in_one_line(text: str, message: str)
 
 
 def test_partial_sums_are_at_least_as_wide_as_the_output() -> None:
-    with pytest.raises(InputError, match="partial sums have 4 bits; expected at least those of the output"):
+    with pytest.raises(InputError, match="partial sums have 4 bits"):
         Layer(output_bits=8, partial_bits=4)
 
 
@@ -84,5 +84,5 @@ def test_padded_bounds_are_not_shorter() -> None:
     layer = Layer.of_text("conv:k6p7")
     longer = dict.fromkeys(LOOPS, 1) | {"K": 8, "P": 7}
     assert layer.padded_to(longer).bounds == longer
-    with pytest.raises(InputError, match="P has 6 iterations; expected at least 7"):
+    with pytest.raises(InputError, match="P has 6 iterations"):
         layer.padded_to(longer | {"P": 6})

@@ -24,13 +24,13 @@ def test_a_tile_knows_the_whole_shape_of_each_operand() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"shapes": ((1, 2, 8, 8),)}, "tile of 'conv': it has 1 shapes; expected one for each of 3 operands"),
-        ({"regions": ()}, "it has 0 regions; expected one for each of 1 outputs"),
-        ({"regions": (((0, 1), (0, 2), (2, 6)),)}, "'y' has 3 ranges; expected one for each of 4 dimensions"),
-        ({"regions": (((0, 1), (0, 2), (2, 7), (0, 3)),)}, "'y' has the range [2, 7]; expected a part of [0, 6]"),
+        ({"shapes": ((1, 2, 8, 8),)}, "tile of 'conv' has 1 shapes"),
+        ({"regions": ()}, "has 0 regions"),
+        ({"regions": (((0, 1), (0, 2), (2, 6)),)}, "'y' has 3 ranges"),
+        ({"regions": (((0, 1), (0, 2), (2, 7), (0, 3)),)}, "'y' has the range [2, 7]"),
         ({"regions": (((0, 1), (0, 2), (2, 2), (0, 3)),)}, "'y' has the range [2, 2]"),
         ({"regions": (((-1, 1), (0, 2), (2, 6), (0, 3)),)}, "'y' has the range [-1, 1]"),
-        ({"reduction": (1, 1), "part": SumPart.START}, "it sums up the range [1, 1]"),
+        ({"reduction": (1, 1), "part": SumPart.START}, "sums up the range [1, 1]"),
     ],
 )
 def test_nonsense_is_refused(change: dict[str, Any], message: str) -> None:

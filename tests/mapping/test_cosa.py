@@ -230,9 +230,9 @@ class Unchained:
 @pytest.mark.parametrize(
     "case",
     [
-        Unchained((("x",), ("y",), ("x", "y")), "memory 'm1': it serves y of the array; expected also x"),
-        Unchained((("x",), ("x",)), "memory 'm1': it serves x of the array; expected also y"),
-        Unchained(((), ()), "memory 'm1': it serves nothing of the array; expected also x, y"),
+        Unchained((("x",), ("y",), ("x", "y")), "memory 'm1' serves y of the array"),
+        Unchained((("x",), ("x",)), "memory 'm1' serves x of the array"),
+        Unchained(((), ()), "memory 'm1' serves nothing of the array"),
     ],
 )
 def test_memories_that_are_no_chain_are_refused(case: Unchained) -> None:

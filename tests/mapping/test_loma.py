@@ -382,9 +382,9 @@ def test_bounds_that_the_units_do_not_divide_run_longer() -> None:
 @pytest.mark.parametrize(
     ("unrolling", "message"),
     [
-        ({"D9": {"K": 2}}, "unrolling: the array has no dimension 'D9'; expected one of D1, D2"),
-        ({"D1": {"K": 33}}, "unrolling: D1: 33 units are asked for; expected at most 32"),
-        ({"D1": {"X": 2}}, "unrolling: D1: X is unrolled 2 times; expected one of N"),
+        ({"D9": {"K": 2}}, "unrolling: the array has no dimension 'D9'"),
+        ({"D1": {"K": 33}}, "unrolling: D1: 33 units are asked for"),
+        ({"D1": {"X": 2}}, "unrolling: D1: X is unrolled 2 times"),
     ],
 )
 def test_what_the_array_does_not_unroll_is_refused(unrolling: dict[str, dict[str, int]], message: str) -> None:
@@ -395,7 +395,7 @@ def test_what_the_array_does_not_unroll_is_refused(unrolling: dict[str, dict[str
 
 def test_the_proof_is_of_energy_under_zigzags_accounting() -> None:
     accelerator = read_zigzag_hardware(SYSTOLIC).accelerator
-    with pytest.raises(UsageError, match="uneven does not know latency; expected energy"):
+    with pytest.raises(UsageError, match="uneven does not know latency"):
         solve_uneven(LayerProblem(Layer(k=64), accelerator), MappingObjective.LATENCY, Run())
     with pytest.raises(InputError, match="accounting: uneven does not know it"):
         solve_uneven(LayerProblem(Layer(k=64), accelerator), MappingObjective.ENERGY, Run(), INTERPRETER)

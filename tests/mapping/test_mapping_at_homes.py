@@ -124,5 +124,5 @@ def test_the_best_of_both_is_kept_beside_what_exact_alone_finds(tmp_path: Path) 
 
 
 def test_another_method_is_refused() -> None:
-    with pytest.raises(UsageError, match="method: there is no method 'best'; expected one of exact"):
+    with pytest.raises(UsageError, match="method: there is no method 'best'"):
         map_layer_at(homed_toy(0), ENERGY, Run(), "best")

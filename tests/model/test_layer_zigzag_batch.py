@@ -139,7 +139,7 @@ def test_units_in_parts_need_no_more_turns_than_they_take() -> None:
     accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4, mac_energy_pj=0.0))
     mapping = LayerMapping((Loop("K", 4, "free"), Loop("K", 4)))
     assert layer_cost(LayerProblem(Layer(k=4), accelerator), mapping, ZIGZAG).macs == 4
-    message = "array: free: 3 iterations of K leave units idle in 16; expected fewer turns"
+    message = "array: free: 3 iterations of K leave units idle in 16"
     with pytest.raises(MappingError, match=message):
         layer_cost(LayerProblem(Layer(k=3), accelerator), mapping, ZIGZAG)
     with pytest.raises(MappingError, match=message):

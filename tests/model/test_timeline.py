@@ -133,7 +133,7 @@ def test_a_dram_without_ports_cannot_be_timed() -> None:
 
 def test_the_scratchpad_of_a_plan_must_be_one_of_the_accelerators() -> None:
     assert timed(CHAIN, chip(Case(Problem(CHAIN.problem.graph, (Memory("other", 5),)), ""))).total_cycles == 29
-    with pytest.raises(AcceleratorError, match="it has no scratchpad 'sram', which the plan uses"):
+    with pytest.raises(AcceleratorError, match="has no scratchpad 'sram', which the plan uses"):
         timed(CHAIN, chip(TWO_SCRATCHPADS))
 
 

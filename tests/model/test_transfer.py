@@ -115,7 +115,7 @@ READ_ONLY = (Port(Direction.READ, 8),)
     [
         (replace(CHIP, dram=None), "accelerator 'chip': its DRAM has no port to read, so nothing can be timed on it"),
         (replace(CHIP, dram=Dram(ports=READ_ONLY)), "its DRAM has no port to write"),
-        (replace(CHIP, levels=without_ports(far=READ_ONLY)), "no port leads from 'dram' to 'far'; expected ports of b"),
+        (replace(CHIP, levels=without_ports(far=READ_ONLY)), "no port leads from 'dram' to 'far'"),
         (replace(CHIP, levels=without_ports()), "link from 'far' to 'near': nothing says how many bits per cycle"),
     ],
 )
@@ -128,11 +128,11 @@ def test_an_accelerator_that_does_not_say_how_fast_is_refused(accelerator: Accel
 @pytest.mark.parametrize(
     ("accelerator", "message"),
     [
-        (replace(CHIP, dram=None), "accelerator 'chip': it does not say what its DRAM's accesses cost; expected acc"),
-        (replace(CHIP, dram=Dram()), "it does not say what its DRAM's accesses cost"),
+        (replace(CHIP, dram=None), "accelerator 'chip' does not say what its DRAM's accesses cost"),
+        (replace(CHIP, dram=Dram()), "does not say what its DRAM's accesses cost"),
         (
             replace(CHIP, levels=(*CHIP.levels[:2], replace(CHIP.levels[2], access=None))),
-            "accelerator 'chip': it does not say what accesses to memory 'far' cost; expected access_bits, read_energy",
+            "accelerator 'chip' does not say what accesses to memory 'far' cost",
         ),
     ],
 )
@@ -145,5 +145,5 @@ def test_an_accelerator_that_does_not_say_what_an_access_costs_is_refused(
 
 
 def test_where_no_link_leads_nothing_moves() -> None:
-    with pytest.raises(AcceleratorError, match="no link leads from 'near' to 'far'; expected one among its `links`"):
+    with pytest.raises(AcceleratorError, match="no link leads from 'near' to 'far'"):
         replace(CHIP, links=()).bits_per_cycle("near", "far")

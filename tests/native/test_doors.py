@@ -162,8 +162,8 @@ def zigzag(
         ({"side_of": (0, -1, -1, 0, 2, 1, 3, -1)}, "a side has not one loop"),
         ({"side_of": (-1, -1, -1, -1, 2, 1, 3, -1)}, "a side has not one loop"),
         ({"bounds": [1] * 7 + [0]}, "a loop has no iteration"),
-        ({"levels": 1}, "it is not said of each level"),
-        ({"dimensions": 2}, "it is not said of each dimension"),
+        ({"levels": 1}, "is not said of each level"),
+        ({"dimensions": 2}, "is not said of each dimension"),
     ],
 )
 def test_what_zigzag_cannot_cost_is_refused(changed: dict[str, Any], message: str) -> None:

@@ -323,45 +323,45 @@ HALF: dict[str, AttributeValue] = {"starts": [1], "ends": [4], "axes": [2]}
 TWICE: dict[str, AttributeValue] = {"kernel_shape": [2, 2], "strides": [2, 2]}
 IMAGE = (1, 4, 6, 6)
 REFUSED = {
-    "Concat 'op': it cannot be fused: it joins other than whole maps": [step("op", "Concat", "x x", (1, 8, 6, 6))],
-    "Softmax 'op': it cannot be fused: its kind is no loop nest": [
+    "Concat 'op' cannot be fused: it joins other than whole maps": [step("op", "Concat", "x x", (1, 8, 6, 6))],
+    "Softmax 'op' cannot be fused: its kind is no loop nest": [
         step("op", "Softmax", "x", IMAGE, attributes={"axis": 1})
     ],
-    "Sum 'op': it cannot be fused: its operands are not one or two": [step("op", "Sum", "x x x", IMAGE)],
-    "Mul 'op': it cannot be fused: its parameter is neither one element nor 4": [
+    "Sum 'op' cannot be fused: its operands are not one or two": [step("op", "Sum", "x x x", IMAGE)],
+    "Mul 'op' cannot be fused: its parameter is neither one element nor 4": [
         step("op", "Mul", "x", IMAGE, (1, 1, 1, 6))
     ],
-    "Conv 'op': it cannot be fused: it reads 4 x 3 x 6 of 'x'": [
+    "Conv 'op' cannot be fused: it reads 4 x 3 x 6 of 'x'": [
         step("cut", "Slice", "x", (1, 4, 3, 6), attributes=HALF),
         step("op", "Conv", "cut", (1, 4, 3, 6), (4, 4, 3, 3), CONVOLUTION),
     ],
-    "Slice 'op': it cannot be fused: it leaves out some of the channels between others, or reverses": [
+    "Slice 'op' cannot be fused: it leaves out some of the channels between others, or reverses": [
         step("op", "Slice", "x", (1, 2, 6, 6), attributes={"starts": [0], "ends": [4], "axes": [1], "steps": [2]})
     ],
-    "Slice 'op': it cannot be fused: it leaves a part of the channels that zeros were put behind": [
+    "Slice 'op' cannot be fused: it leaves a part of the channels that zeros were put behind": [
         step("wide", "Pad", "x", (1, 6, 6, 6), attributes={"pads": [0, 0, 0, 0, 0, 2, 0, 0]}),
         step("op", "Slice", "wide", (1, 2, 6, 6), attributes={"starts": [0], "ends": [2], "axes": [1]}),
     ],
-    "Slice 'op': it cannot be fused: its attributes do not say what": [step("op", "Slice", "x", (1, 4, 3, 6))],
-    "Pad 'op': it cannot be fused: it pads more than zeros": [
+    "Slice 'op' cannot be fused: its attributes do not say what": [step("op", "Slice", "x", (1, 4, 3, 6))],
+    "Pad 'op' cannot be fused: it pads more than zeros": [
         step("op", "Pad", "x", (2, 4, 6, 6), attributes={"pads": [1, 0, 0, 0, 0, 0, 0, 0]})
     ],
-    "Neg 'op': it cannot be fused: it reads 4 x 8 x 6": [
+    "Neg 'op' cannot be fused: it reads 4 x 8 x 6": [
         step("wide", "Pad", "x", (1, 4, 8, 6), attributes={"pads": [0, 0, 1, 0, 0, 0, 1, 0]}),
         step("op", "Neg", "wide", (1, 4, 8, 6)),
     ],
-    "Reshape 'op': it cannot be fused: it makes [1, 4, 4, 9] of 4 x 6 x 6": [step("op", "Reshape", "x", (1, 4, 4, 9))],
-    "ReduceMean 'op': it cannot be fused: it does not leave one pixel": [
+    "Reshape 'op' cannot be fused: it makes [1, 4, 4, 9] of 4 x 6 x 6": [step("op", "Reshape", "x", (1, 4, 4, 9))],
+    "ReduceMean 'op' cannot be fused: it does not leave one pixel": [
         step("op", "ReduceMean", "x", (1, 1, 6, 6), attributes={"axes": [1]})
     ],
-    "ConvTranspose 'op': it cannot be fused: Relu 'relu' reads it": [
+    "ConvTranspose 'op' cannot be fused: Relu 'relu' reads it": [
         step("op", "ConvTranspose", "x", (1, 2, 12, 12), (4, 2, 2, 2), TWICE),
         step("relu", "Relu", "op", (1, 2, 12, 12)),
     ],
-    "ConvTranspose 'op': it cannot be fused: its output is not 2 x 2 times": [
+    "ConvTranspose 'op' cannot be fused: its output is not 2 x 2 times": [
         step("op", "ConvTranspose", "x", (1, 2, 13, 13), (4, 2, 3, 3), {"kernel_shape": [3, 3], "strides": [2, 2]})
     ],
-    "ConvTranspose 'op': it cannot be fused: it is transposed and dilated": [
+    "ConvTranspose 'op' cannot be fused: it is transposed and dilated": [
         step("op", "ConvTranspose", "x", (1, 2, 12, 12), (4, 2, 2, 2), {**TWICE, "dilations": [2, 2]})
     ],
 }
@@ -380,9 +380,7 @@ def test_what_cannot_be_fused_is_refused_by_name_with_what_can(message: str) -> 
 def test_a_map_of_three_dimensions_is_a_matrix_unless_others_have_four() -> None:
     (layer,) = fusable_of(graph_of((2, 4, 36), step("op", "Neg", "x", (2, 4, 36)))).layers
     assert layer.output == FeatureMap("op", 72, 4, 1, layout=Layout.MATRIX)
-    with pytest.raises(
-        InputError, match=r"Neg 'then': it cannot be fused: 'x' is \[1, 4, 36\], not batch, channels, rows"
-    ):
+    with pytest.raises(InputError, match=r"Neg 'then' cannot be fused: 'x' is \[1, 4, 36\], not batch, channels, rows"):
         fusable_of(
             graph_of((1, 4, 36), step("then", "Neg", "x", (1, 4, 36)), step("op", "Reshape", "then", (1, 4, 6, 6)))
         )
@@ -392,7 +390,7 @@ def test_a_map_of_three_dimensions_is_a_matrix_unless_others_have_four() -> None
     ("operator", "why"),
     [
         (step("op", "Reshape", "x", (20, 3)), "it changes the shape of a matrix"),
-        (step("op", "MatMul", "x", (3, 20), (20, 20), attributes={"transA": 1}), "it is no product of rows"),
+        (step("op", "MatMul", "x", (3, 20), (20, 20), attributes={"transA": 1}), "is no product of rows"),
         (step("op", "Softmax", "x", (3, 20), attributes={"axis": 0}), "its kind is no loop nest"),
     ],
 )
@@ -402,21 +400,21 @@ def test_what_does_not_run_row_by_row_is_refused(operator: Step, why: str) -> No
 
 
 def test_a_network_without_layers_is_refused() -> None:
-    with pytest.raises(InputError, match="made: Softmax 'op': it cannot be fused: its kind is no loop nest"):
+    with pytest.raises(InputError, match="made: Softmax 'op' cannot be fused: its kind is no loop nest"):
         fusable_of(graph_of(IMAGE, step("op", "Softmax", "x", IMAGE, attributes={"axis": 1})))
-    with pytest.raises(InputError, match="made: no operator is a layer; expected at least one beside views"):
+    with pytest.raises(InputError, match="made: no operator is a layer"):
         fusable_of(graph_of(IMAGE, step("op", "Identity", "x", IMAGE)))
 
 
 def test_operands_of_different_sizes_are_refused() -> None:
     graph = graph_of(IMAGE, step("op", "Mul", "x y", IMAGE), second=(1, 4, 1, 6))
-    with pytest.raises(InputError, match="Mul 'op': it cannot be fused: it reads 4 x 1 x 6 and writes 4 x 6 x 6"):
+    with pytest.raises(InputError, match="Mul 'op' cannot be fused: it reads 4 x 1 x 6 and writes 4 x 6 x 6"):
         fusable_of(graph)
 
 
 def test_weights_that_are_made_by_the_network_are_refused() -> None:
     graph = graph_of(IMAGE, step("op", "Conv", "x y", IMAGE, attributes=CONVOLUTION), second=(4, 4, 3, 3))
-    with pytest.raises(InputError, match="Conv 'op': it cannot be fused: it reads 2 maps"):
+    with pytest.raises(InputError, match="Conv 'op' cannot be fused: it reads 2 maps"):
         fusable_of(graph)
 
 
@@ -427,7 +425,7 @@ def test_an_operator_of_several_outputs_is_refused() -> None:
     split = Operator("op", "TopK", ("x",), names, attributes={"axis": 1})
     add = Operator("neg", "Neg", ("x",), ("c",))
     graph = Graph("made", (image, *tensors, Tensor.of_shape("c", IMAGE, 8, Role.OUTPUT)), (add, split))
-    with pytest.raises(InputError, match="TopK 'op': it cannot be fused: it writes 2 tensors"):
+    with pytest.raises(InputError, match="TopK 'op' cannot be fused: it writes 2 tensors"):
         fusable_of(graph)
 
 
@@ -443,7 +441,7 @@ def test_with_each_tensor_s_own_bits_maps_and_loop_nests_have_those() -> None:
 def test_a_view_of_other_bits_than_what_it_shows_is_not_fused() -> None:
     bits = {"x": 8, "w": 16, "y": 32, "flat": 16}
     assert fusable_of(of_bits({**bits, "flat": 32}), Precision(None)).maps
-    with pytest.raises(InputError, match="it has other bits than 'y', which it shows"):
+    with pytest.raises(InputError, match="has other bits than 'y', which it shows"):
         fusable_of(of_bits(bits), Precision(None))
 
 
@@ -520,7 +518,7 @@ def test_of_a_network_of_which_nothing_can_be_fused_all_is_outside() -> None:
     found = partly_fusable_of(chain("CumSum", "CumSum"))
     assert [one.operator for one in found.outside] == ["a", "b"]
     assert found.network.layers == ()
-    with pytest.raises(InputError, match="CumSum 'a': it cannot be fused"):
+    with pytest.raises(InputError, match="CumSum 'a' cannot be fused"):
         fusable_of(chain("CumSum", "CumSum"))
 
 

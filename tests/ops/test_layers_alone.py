@@ -62,7 +62,7 @@ def test_a_map_of_one_row_that_multiplies_all_rows_runs_alone() -> None:
     ]
     assert (layer.layer.macs, layer.weight_bits) == (60, 0)
     assert [(one.operator, one.why) for one in found.alone] == [("m", "it reads 3 x 1 x 5 and writes 3 x 4 x 5")]
-    with pytest.raises(InputError, match="Mul 'm': it cannot be fused"):
+    with pytest.raises(InputError, match="Mul 'm' cannot be fused"):
         fusable_of(graph)
 
 
@@ -93,7 +93,7 @@ def test_a_layer_that_runs_alone_is_in_no_stack_of_several() -> None:
     found = partly_fusable_of(graph)
     assert spans(found) == {("a",), ("m",), ("b",), ("c",), ("b", "c")}
     assert [(one.start, one.stop) for one in greedy_stacks(found.network, 1000)] == [(0, 1), (1, 2), (2, 4)]
-    with pytest.raises(InputError, match="layer 'm' cannot run in tiles; expected a stack of its own for it"):
+    with pytest.raises(InputError, match="layer 'm' cannot run in tiles"):
         one_stack(found.network)
 
 

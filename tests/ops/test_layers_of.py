@@ -228,7 +228,7 @@ def test_what_is_no_loop_nest_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [("Transpose", "moves elements"), ("Softmax", "sums over all of its row"), ("Where", "chooses elements")],
+    [("Transpose", "moves elements"), ("Softmax", "row-wise reduction"), ("Where", "chooses elements")],
 )
 def test_the_reason_is_that_of_the_kind(kind: str, why: str) -> None:
     assert why in why_not(kind, [(2, 3)], [], (2, 3))
@@ -328,7 +328,7 @@ def left_out_of(network: str) -> str:
 
 
 def test_a_network_without_layers_is_refused() -> None:
-    with pytest.raises(InputError, match="it has no layers"):
+    with pytest.raises(InputError, match="has no layers"):
         NetworkLayers("empty", {})
 
 

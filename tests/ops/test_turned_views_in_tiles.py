@@ -19,7 +19,7 @@ from onchip.simulate.machine import run_in_given_order
 from support.tflite_models import TfliteLayers
 from support.tiled import ROOMY, split_to_share, whole_tensor_differences
 
-pytest.importorskip("ai_edge_litert", reason="it runs the models: pip install 'onchip[run]'")
+pytest.importorskip("ai_edge_litert", reason="runs the models: pip install 'onchip[run]'")
 POOL = {"Padding": 0, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}
 
 

@@ -408,7 +408,7 @@ class Terms:
         found[DRAM] = self.problem.accelerator.dram.access if self.problem.accelerator.dram else None
         access = found[place]
         if access is None:
-            raise AcceleratorError("nothing says what an access costs", place=place, expected="its energies")
+            raise AcceleratorError("it states no energy of an access", place=place, expected="its energies")
         return access
 
     @property

@@ -51,7 +51,7 @@ def test_what_reads_or_writes_a_bounded_shape_is_cut_along_no_axis(places: tuple
 
 def test_it_is_named_with_the_reason(places: tuple[Graph, Path]) -> None:
     whole, path = places
-    reason = "operator 'picked': no tiling of it fits: .* cut along no axis, as shapes are known only when it runs"
+    reason = "operator 'picked' does not fit in any tiling: .* cannot be split, because its shapes depend on values"
     with pytest.raises(UntiledError, match=reason):
         tiled_one_by_one(problem_of(whole, -1), str(path), Reading())
 

@@ -57,7 +57,7 @@ def stopped() -> Run:
 
 def test_what_a_method_refuses_is_said_and_not_taken_for_impossible() -> None:
     mapper = LayerMapper(MappingMethod("picky", "", _refuse), ENERGY, Run())
-    with pytest.raises(UnmappableError, match="method picky: it is too large; expected a smaller one"):
+    with pytest.raises(UnmappableError, match="method picky is too large"):
         mapper(LayerProblem(Layer(), load_accelerator("simba")))
 
 
@@ -73,7 +73,7 @@ def test_nothing_is_kept_at_or_above_where_it_lies_whole(method: str) -> None:
 
 def test_what_the_rule_refuses_is_said_and_not_taken_for_impossible() -> None:
     mapper = RuleMapper(TemporalMethod.UNEVEN, MappingObjective.LATENCY, Run())
-    with pytest.raises(UnmappableError, match="method uneven: uneven does not know latency; expected energy"):
+    with pytest.raises(UnmappableError, match="method uneven: uneven does not know latency"):
         mapper(LayerProblem(LAYER, MACHINE))
 
 
@@ -137,28 +137,28 @@ def test_a_mapper_without_a_name_proves_its_mappings(accounting: str, default: s
             "loma",
             "zigzag",
             "energy",
-            "accounting: bounds of stacks are not proven for zigzag; expected interpreter or",
+            "accounting: bounds of stacks are not proven for zigzag",
         ),
-        ("uneven", "interpreter", "energy", "mapper: 'uneven' counts as defines alone; expected one of exact, loma"),
+        ("uneven", "interpreter", "energy", "mapper: 'uneven' counts as defines alone"),
         (
             "exact",
             "defines",
             "energy",
-            "mapper: 'exact' counts as interpreter alone; expected one of uneven, loma with",
+            "mapper: 'exact' counts as interpreter alone",
         ),
         (
             "cosa",
             "defines",
             "energy",
-            "mapper: there is no mapper 'cosa' for tiles; expected one of uneven, loma with",
+            "mapper: there is no mapper 'cosa' for tiles",
         ),
         (
             "uneven",
             "defines",
             "edp",
-            "mapper: 'uneven' does not map for least edp; expected loma, or objective energy",
+            "mapper: 'uneven' does not map for least edp",
         ),
-        (None, "defines", "latency", "mapper: 'uneven' does not map for least latency; expected loma, or objective"),
+        (None, "defines", "latency", "mapper: 'uneven' does not map for least latency"),
     ],
 )
 def test_what_does_not_go_together_is_refused(name: str | None, accounting: str, objective: str, message: str) -> None:
@@ -168,9 +168,7 @@ def test_what_does_not_go_together_is_refused(name: str | None, accounting: str,
 
 @pytest.mark.parametrize("name", ["eyeriss-like", "hifi4-like"])
 def test_an_array_without_a_loop_s_name_is_refused(name: str) -> None:
-    with pytest.raises(
-        AcceleratorError, match="on which DeFiNES's rule unrolls nothing; expected K, C, OX or OY among"
-    ):
+    with pytest.raises(AcceleratorError, match="on which DeFiNES's rule unrolls nothing"):
         check_rule_unrolls(load_accelerator(name))
 
 

@@ -244,7 +244,7 @@ def test_kernels_that_write_too_much_are_refused() -> None:
     kernels = SeededKernels(CHAIN.problem.graph)
     inputs = inputs_of(CHAIN.problem.graph, kernels)
     reference = run_in_given_order(CHAIN.problem, kernels, inputs)
-    with pytest.raises(OnchipError, match="'f' wrote 4 bytes of 'a'; expected 3"):
+    with pytest.raises(OnchipError, match="'f' wrote 4 bytes of 'a'"):
         run_plan_on_machine(CHAIN.problem, CHAIN.plan, TooMuch(CHAIN.problem.graph), inputs, reference)
 
 

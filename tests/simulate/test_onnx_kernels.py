@@ -215,7 +215,7 @@ def test_an_input_handed_in_must_be_of_the_networks_type_and_shape(tmp_path: Pat
     path = saved(model([make_node("Relu", ["x"], ["y"])], [value("x", [2, 3])], ["y"]), tmp_path)
     graph = read_network(str(path))
     kernels = OnnxKernels(graph, path, Bindings())
-    with pytest.raises(InputError, match=r"it holds float64\[2, 3\]; expected float32\[2, 3\]"):
+    with pytest.raises(InputError, match=r"holds float64\[2, 3\]"):
         kernels.given_input(graph.tensor["x"], np.zeros((2, 3)))
 
 

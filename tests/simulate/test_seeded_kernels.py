@@ -96,7 +96,7 @@ def test_an_input_handed_in_must_have_the_tensors_bytes() -> None:
     network = graph("Conv", (16,), 16)
     kernels = SeededKernels(network)
     assert len(kernels.given_input(network.tensor["x0"], np.zeros((2, 2), np.float32))) == 16
-    with pytest.raises(InputError, match="it holds 4 bytes; expected 16"):
+    with pytest.raises(InputError, match="holds 4 bytes"):
         kernels.given_input(network.tensor["x0"], np.zeros(4, np.uint8))
 
 

@@ -157,9 +157,7 @@ def test_a_custom_operator_that_the_runtime_lacks_is_named(tmp_path: Path) -> No
 def test_a_shape_that_the_interpreter_does_not_make_is_refused(tmp_path: Path) -> None:
     tensors = [tensor("x", 4), tensor("y", 5)]
     path = network(tensors, [TfliteOperator("ABS", ["x"], ["y"])], ["x"], ["y"]).write(tmp_path / "m.tflite")
-    with pytest.raises(
-        GraphError, match=r"tensor 'y': ai-edge-litert makes it \[4\]; expected \[5\], as the file says"
-    ):
+    with pytest.raises(GraphError, match=r"tensor 'y': ai-edge-litert makes it \[4\]"):
         executed(path, tmp_path)
 
 

@@ -73,9 +73,9 @@ def test_bands_partition_their_tensor_and_each_is_written_before_it_is_read(seed
 @pytest.mark.parametrize(
     ("parts", "says"),
     [
-        ({"conv": 3}, "its file states no cost of 3 parts"),
+        ({"conv": 3}, "split into 3 tiles"),
         ({"gone": 2}, "there is no such operator"),
-        ({"add": 16}, "its file states no cost of 16 parts"),
+        ({"add": 16}, "split into 16 tiles"),
     ],
 )
 def test_what_cannot_be_cut_so_is_one_line(parts: dict[str, int], says: str) -> None:

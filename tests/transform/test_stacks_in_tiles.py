@@ -351,7 +351,7 @@ def test_what_cannot_run_in_parts_is_refused() -> None:
     network = Network(8)
     pooled = network.add("LpPool", [network.input(1, 1, 6, 6)], (1, 1, 5, 5), (), {"kernel_shape": [2, 2]})
     network.add("Relu", [pooled], (1, 1, 5, 5))
-    with pytest.raises(GraphError, match=r"operator 'lppool0': it cannot run in parts \(LpPool\)"):
+    with pytest.raises(GraphError, match=r"operator 'lppool0' cannot run in parts \(LpPool\)"):
         in_one_stack(network.graph(), 2, 2, OverlapMode.RECOMPUTE)
     assert len(in_one_stack(network.graph(), 5, 5, OverlapMode.RECOMPUTE).operators) == 2
 

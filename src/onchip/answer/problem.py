@@ -208,7 +208,7 @@ class Problem:
         if self.recomputation is None:
             return
         if self.objective in (Objective.PEAK, Objective.LATENCY):
-            what = f"the objective {self.objective} does not say what running again costs"
+            what = f"the objective {self.objective} does not count recomputed cycles"
             expected = "`minimize='recomputation'`, traffic, dma-cycles or dma-energy"
             raise UsageError(what, place="recompute allowed", expected=expected)
         if self.placement is Placement.STATIC:

@@ -52,7 +52,7 @@ def printable(name: str) -> str:
 
 def percent(gap: float) -> str:
     """Say a gap in percent; one that is not zero never reads as zero."""
-    return "below 0.1 %" if 0 < gap < 0.001 else f"{gap:.1%}"
+    return "below 0.1%" if 0 < gap < 0.001 else f"{gap:.1%}"
 
 
 def amount(value: int, unit: str) -> str:

@@ -359,11 +359,13 @@ def run(
     with answer_file(answer) as path:
         if format_of_answer(path) is AnswerFormat.SCHEDULE:
             if steps > 1:
-                raise UsageError("a schedule keeps no state", place="steps", expected="1, or a plan")
+                raise UsageError(
+                    "several inferences in turn work for plans only", place="steps", expected="1, or a plan"
+                )
             found: Execution | ScheduleExecution = run_schedule(ScheduleFile(path, source), values)
         else:
             found = run_plan(path, source, values, steps)
-    words = "all tensors have the right values" if found.is_right else "the run differs from a run without the answer"
+    words = "each tensor has the right values" if found.is_right else "the run differs from a run without the answer"
     view = View[Any](found, execution_object, execution_tables)
     return RunReport(headline=words, view=view, is_right=found.is_right)
 

@@ -84,8 +84,9 @@ def _is_a_plan(answer: Path) -> None:
     }
     what = kinds.get(format_of_answer(answer))
     if what is not None:
-        expected = "a plan or a packing; `onchip check` verifies answers of every kind"
-        raise UsageError(f"audit does not accept {what}", file=str(answer), expected=expected)
+        expected = "one of these; `onchip check` verifies answers of every kind"
+        what = f"`onchip audit` accepts plans and packings, not {what}"
+        raise UsageError(what, file=str(answer), expected=expected)
 
 
 # Plans
@@ -101,7 +102,7 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
         expected = "a plan with `result`"
         raise InputError("the answer claims no bound", file=str(request.answer), place="result", expected=expected)
     if claim.objective == Objective.LATENCY:
-        what = "plans of least latency are not audited yet"
+        what = "the latency of plans is not audited yet"
         raise UsageError(what, file=str(request.answer), place="result", expected="another objective")
     if document.recomputation is not None:
         what = "plans whose operators may run again are not audited yet"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from onchip.answer.document import Reading
-from onchip.answer.words import counted, printable
+from onchip.answer.words import counted, objective_amount, printable
 from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
 from onchip.api.target import Target
@@ -61,6 +61,27 @@ def answer_check_object(check: AnswerCheck) -> dict[str, object]:
     }
 
 
+_UNITS: Final = {"pj": "pJ", "cycles": "cycles", "macs": "MACs", "bits": "bits", "bytes": "bytes"}
+"""Units by the last word of a figure's name."""
+
+
+def _figures(recomputed: Mapping[str, object]) -> Iterator[str]:
+    """Yield each figure with its unit in words: energies in three digits, all others exactly."""
+    for name, value in recomputed.items():
+        if isinstance(value, int | float):
+            words = name.split("_")
+            unit = _UNITS.get(words[-1])
+            label = name.replace("_", " ") if unit is None else " ".join(words[:-1])
+            amount = (
+                f"{value:,.10g}"
+                if unit is None
+                else objective_amount(value * 1000, "fJ")
+                if unit == "pJ"
+                else f"{value:,.10g} {unit}"
+            )
+            yield f"{label} {amount}".strip()
+
+
 def answer_check_lines(check: AnswerCheck) -> Iterator[RenderableType]:
     """Yield a line for each violation, each mapping's figures, and each unchecked rule."""
     from rich.text import Text
@@ -69,10 +90,9 @@ def answer_check_lines(check: AnswerCheck) -> Iterator[RenderableType]:
         yield Text(printable(str(violation)))
     if check.is_legal:
         for one in check.recomputed:
-            figures = ", ".join(f"{name} {value:,}" for name, value in one.items() if isinstance(value, int | float))
-            yield Text(printable(f"{one.get('names')}: {figures}"))
+            yield Text(printable(f"{one.get('names')}: {', '.join(_figures(one))}"))
     for what in check.not_checked:
-        yield Text(f"not checked: {what}")
+        yield Text(f"not verified: {what}")
     yield Text(f"the {check.kind} is legal" if check.is_legal else counted(len(check.violations), "violation"))
 
 

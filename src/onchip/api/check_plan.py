@@ -80,7 +80,7 @@ def ensure_whole_model(
     )
     for place, is_refused, expected in refusals:
         if is_refused:
-            what = f"{who} cannot obey its {place}"
+            what = f"{who} does not support the plan's {place}"
             raise InputError(what, file=str(plan), place=f"reading: {place}", expected=expected)
 
 

@@ -12,7 +12,7 @@ from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Problem
 from onchip.api.phases import phase
 from onchip.arch.sizes import GREATEST_TOTAL_BYTES
-from onchip.errors import GraphError, InputError, UsageError
+from onchip.errors import GraphError, InputError, UsageError, nearest_first
 from onchip.formats.own.graph_json import bundled_networks, layer_table, load_network, read_graph
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
@@ -202,15 +202,16 @@ def _read_raw(network: Network, bindings: Bindings) -> Graph:
             )
         return read(Path(source), bindings.dims)
     if bindings.first_option is not None:
-        what = f"{source} leaves no dimensions or values open"
-        raise UsageError(what, file=source, place=bindings.first_option, expected="an .onnx file")
+        what = "the network has no open dimensions or values"
+        raise UsageError(what, file=source, place=bindings.first_option, expected="an .onnx file, or no such option")
     if is_graph_file:
         return read_graph(Path(source))
     if source not in bundled_networks():
         from onchip.formats.foreign_files import layer_file
 
         files = ", ".join((*NETWORK_SUFFIXES, *(f".{name}" for name in NETWORK_READERS.names)))
-        expected = f"an {files} or .json file, or a name `onchip networks` lists"
+        name = nearest_first(source, bundled_networks()) or "a "
+        expected = f"{name}name that `onchip networks` lists, or an {files} or .json file"
         what = "the file lists layers at most, which `onchip map` accepts" if layer_file(source) else "no such network"
         raise InputError(what, file=source, expected=expected)
     return load_network(source)
@@ -220,7 +221,7 @@ def ensure_reading_is(reading: Reading, insisted: Mapping[str, object], file: st
     """Raise UsageError if a field of `reading`, which comes from the file, differs from the insisted value."""
     for name, value in insisted.items():
         if value != (said := getattr(reading, name)):
-            expected = "none: the model's own" if said is None else f"{said}"
+            expected = "the data types of the model" if said is None else f"{said}"
             raise UsageError(f"{value} differs from the reading in the file", file=file, place=name, expected=expected)
 
 

@@ -161,7 +161,7 @@ def _static_problem(
     for name, buffer in zip(table.ids, table.buffers, strict=True):
         for each in buffer.memories:
             if each not in names:
-                raise InputError(f"buffer {name!r} may lie in {each!r}", expected=f"one of {', '.join(names)}")
+                raise InputError(f"buffer {name!r} may lie in {each!r}", expected=" or ".join(names))
         ranked = buffer.memories or names
         own = {names.index(each): rank for rank, each in enumerate(ranked)}
         costs.append(own | ({outside: len(ranked)} if request.overflow else {}))

@@ -249,7 +249,7 @@ def tiled_one_by_one(whole: Problem, network: Network, reading: Reading) -> Tile
     alone = tiles_that_fit(whole, emitted, is_model=is_model(network))
     if alone is None:
         least = SmallestNeed(misfit.operator, misfit.need_bytes)
-        raise _untiled(whole, network, least, "no tiling is found in which all operators fit", is_proven=False)
+        raise _untiled(whole, network, least, "it was not found to fit in any tiling", is_proven=False)
     own = replace(reading, tiles=alone)
     return TiledProblem(own, fitted_to_scratchpads(whole, network, own))
 
@@ -262,23 +262,23 @@ def _ensure_some_tile_fits(whole: Problem, network: Network, misfit: InfeasibleO
     if least.need_bytes == 0 and not can_be_tiled(whole, is_model=is_model(network), operator=misfit.operator):
         least = SmallestNeed(misfit.operator, misfit.need_bytes)
     if least.need_bytes > whole.memories[0].capacity_bytes:
-        raise _untiled(whole, network, least, "no tiling of it fits", is_proven=True)
+        raise _untiled(whole, network, least, "it does not fit in any tiling", is_proven=True)
 
 
 def _untiled(whole: Problem, network: Network, least: SmallestNeed, why: str, *, is_proven: bool) -> UntiledError:
     need = operator_need(whole, least.operator).need_bytes
-    part = "" if least.need_bytes == need else f", its smallest tile {least.need_bytes}"
+    part = "" if least.need_bytes == need else f", those of its smallest tile {least.need_bytes:,}"
     if has_bounded_operand(least.operator, whole.graph):
-        part += ", and it is cut along no axis, as shapes are known only when it runs"
-    listed = ", ".join(f"{memory.capacity_bytes} of {memory.name!r}" for memory in whole.memories)
+        part += "; it cannot be split, because its shapes depend on values"
+    listed = ", ".join(f"{memory.name!r} has {memory.capacity_bytes:,}" for memory in whole.memories)
     return UntiledError(
-        f"{why}: its operands take {need} bytes ({least.operator.kind}){part}",
+        f"{why}: the operands of the {least.operator.kind} take {need:,} bytes{part}",
         operator=least.operator.name,
         need_bytes=need,
         smallest_part_bytes=least.need_bytes,
         capacity_bytes=sum(memory.capacity_bytes for memory in whole.memories),
         is_proven=is_proven,
-        expected=f"operands that fit, each in one scratchpad: bytes {listed}",
+        expected=f"a larger scratchpad ({listed})",
     ).in_file(text_of(network))
 
 

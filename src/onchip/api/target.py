@@ -99,7 +99,7 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.sram is not None and self.accelerator is not None:
-            raise UsageError("a memory size and an accelerator are both given", place="target", expected="one of them")
+            raise UsageError("a memory size and an accelerator are both given", place="target", expected="only one")
 
     @classmethod
     def of_text(cls, sram: str | None, accelerator: str | None, alignment_bytes: int | None) -> Self:

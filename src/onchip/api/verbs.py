@@ -248,7 +248,7 @@ def map_layer(
     """
     request, outcome = _mapped(layer, target, minimize, options, Search.of(time_limit, workers, seed, progress))
     if not outcome.is_one_layer:
-        raise UsageError("a network is given", place="layer", expected="one layer; `map_network` maps a network")
+        raise UsageError("a network is given", place="layer", expected="a layer; `map_network` maps a network")
     return _of_layer(outcome.mapped[0], outcome, request)
 
 
@@ -441,7 +441,7 @@ def fuse(
         "latency_cycles": round(found.latency_cycles),
         "traffic_bytes": -(-found.dram_bits // 8),
     }
-    notes = (outcome.why_not, proof_words(outcome, "that were searched"), *outcome.accelerator.notes)
+    notes = (outcome.why_not, proof_words(outcome, "searched"), *outcome.accelerator.notes)
     return FuseResult(
         status=result.status,
         minimize=outcome.objective,
@@ -664,10 +664,10 @@ def pack(
     capacity_bytes = None if capacity is None else bytes_of(capacity, "capacity")
     limits, alignment_bytes = search.limits, options.alignment_bytes
     if memories and capacity is not None:
-        raise UsageError("it is given with memories", place="capacity", expected="one of the two")
+        raise UsageError("capacity and memories are both given", place="capacity", expected="only memories")
     if (options.splits or (options.overflow and not memories)) and capacity_bytes is None:
-        what = "if buffers may lie outside it, or are split over allocations of it"
-        raise UsageError("it is not given", place="capacity", expected=f"a size, {what}")
+        what = "overflow and splits need a capacity"
+        raise UsageError(what, place="capacity", expected="a size such as 512KiB")
     has_memories = isinstance(given, BufferTable) and bool(given.memories or given.together or given.apart)
     if memories or has_memories or options.together or options.apart or options.splits:
         request = MemoriesRequest(

@@ -45,10 +45,10 @@ def ensure_energies(accelerator: Accelerator, objective: str) -> None:
     missing = unstated_energies(accelerator)
     if missing and objective in NEED_ENERGY:
         raise AcceleratorError(
-            f"{accelerator.name} does not state {'; '.join(missing)}",
+            f"it does not state {'; '.join(missing)}",
             place=f"accelerator {accelerator.name!r}",
-            expected="these energies in its file (0 where they do not matter), or a question without energy; "
-            f"{accelerator.name} works with {', '.join(working_verbs(accelerator))}",
+            expected=f"these energies in its file (0 if they do not matter), or an objective other than {objective}: "
+            f"{accelerator.name} works with {working_verbs_words(accelerator)}",
         )
 
 
@@ -60,6 +60,12 @@ def working_verbs(accelerator: Accelerator) -> tuple[str, ...]:
     if accelerator.array is not None and has_dram:
         verbs += [verb if has_energies else f"{verb} (not energy, edp)" for verb in ("map", "fuse", "schedule")]
     return tuple(verbs)
+
+
+def working_verbs_words(accelerator: Accelerator) -> str:
+    """Return the verbs that the accelerator can be used with, each condition once."""
+    verbs = ", ".join(working_verbs(accelerator))
+    return verbs.replace(" (not energy, edp),", ",")  # the last verb has the condition of all
 
 
 def with_assumed_energies(accelerator: Accelerator) -> Accelerator:

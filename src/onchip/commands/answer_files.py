@@ -37,7 +37,7 @@ class AnswerFiles:
         if is_folder and self.output is not None:
             ensure_folder(self.output)
         if self.report is not None and self.report == self.output:
-            raise UsageError("the answer and its page have one name", place="--report", expected="another file")
+            raise UsageError("--output and --report name the same file", place="--report", expected="another file")
         for path in filter(None, (None if is_folder else self.output, self.report)):
             ensure_writable(path, inputs=self.inputs)
 
@@ -93,5 +93,5 @@ def bundled_network_of(answer: Path) -> str:
     is_schedule = format_of_answer(answer) is AnswerFormat.SCHEDULE
     name = (read_schedule(answer) if is_schedule else read_plan(answer)).graph.name
     if name not in bundled_networks():
-        raise UsageError(f"the network, {name!r}, is not bundled", file=str(answer), expected="NETWORK beside the plan")
+        raise UsageError(f"the network, {name!r}, is not bundled", file=str(answer), expected="NETWORK after the file")
     return name

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 
@@ -45,6 +45,16 @@ def accelerator_names(incomplete: str) -> list[str]:
     return [name for name in bundled_accelerators() if name.startswith(incomplete)]
 
 
+def accelerator_option(words: str) -> Any:  # noqa: ANN401 (Typer's own type)
+    """Return the option `--accelerator` with a help text."""
+    return typer.Option("--accelerator", metavar="NAME|FILE", autocompletion=accelerator_names, help=words)
+
+
+def output_option(metavar: str, words: str) -> Any:  # noqa: ANN401 (Typer's own type)
+    """Return the option `--output` with a help text."""
+    return typer.Option("--output", "-o", metavar=metavar, help=words)
+
+
 GREATEST_SEED = 2**31 - 1
 
 Network: TypeAlias = Annotated[
@@ -54,7 +64,7 @@ Network: TypeAlias = Annotated[
     ),
 ]
 PlanOrScheduleFile: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A plan or schedule file, from whichever tool.")
+    Path, typer.Argument(metavar="FILE", help="A plan or schedule file, from any tool.")
 ]
 CostOfPlan: TypeAlias = Annotated[
     str | None,
@@ -69,13 +79,7 @@ Sram: TypeAlias = Annotated[
     typer.Option(metavar="SIZE|m_r|m_h|m_p", help="Size of the only scratchpad (512KiB, 1.5MB, 1048576), or a budget."),
 ]
 AcceleratorName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--accelerator",
-        metavar="NAME|FILE",
-        autocompletion=accelerator_names,
-        help="Instead of --sram: a bundled name (NAME@64KiB resizes it) or a file.",
-    ),
+    str | None, accelerator_option("Instead of --sram: a bundled name (NAME@64KiB resizes it) or a file.")
 ]
 Alignment: TypeAlias = Annotated[
     int | None, typer.Option(min=1, max=GREATEST_ALIGNMENT, metavar="N", help="Alignment of every offset in bytes.")
@@ -101,15 +105,7 @@ Dask: TypeAlias = Annotated[
 Seed: TypeAlias = Annotated[
     int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all random choices.")
 ]
-RequiredAccelerator: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--accelerator",
-        metavar="NAME|FILE",
-        autocompletion=accelerator_names,
-        help="A bundled name (NAME@64KiB resizes it) or a file.",
-    ),
-]
+RequiredAccelerator: TypeAlias = Annotated[str, accelerator_option("A bundled name (NAME@64KiB resizes it) or a file.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Detail: TypeAlias = Annotated[
     Granularity,
@@ -187,8 +183,8 @@ class LimitOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PackingOptions:
-    """Options for the capacity and the objective of a packing; raises UsageError for two objectives."""
+class PackedOptions:
+    """Options for the capacity and the objective of one packing; raises UsageError for two objectives."""
 
     capacity: Annotated[str | None, typer.Option(metavar="SIZE", help="Bytes to pack into (1048576, 1MiB).")] = None
     alignment: Alignment = None
@@ -196,22 +192,32 @@ class PackingOptions:
     overflow: Annotated[
         bool, typer.Option("--overflow", help="If not everything fits, minimise the bytes outside the capacity.")
     ] = False
-    split: Annotated[
-        bool, typer.Option("--split", help="Split over the fewest allocations, none larger than the capacity.")
-    ] = False
 
     def __post_init__(self) -> None:
         if self.overflow and self.minimize:
             raise UsageError(
-                "--overflow and --minimize exclude each other", place="--overflow", expected="one of the two"
+                "--overflow cannot be combined with --minimize", place="--overflow", expected="only one of the two"
             )
-        if self.split and (self.minimize or self.overflow):
-            raise UsageError("--split excludes --minimize and --overflow", place="--split", expected="one objective")
 
     @property
     def capacity_bytes(self) -> int | None:
         """Return the capacity in bytes; raises InputError for an invalid size."""
         return bytes_of(self.capacity, "--capacity")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackingOptions(PackedOptions):
+    """Options for a packing, which may be split over several allocations."""
+
+    split: Annotated[
+        bool, typer.Option("--split", help="Split over the fewest allocations, none larger than the capacity.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        PackedOptions.__post_init__(self)
+        if self.split and (self.minimize or self.overflow):
+            what = "--split cannot be combined with --minimize or --overflow"
+            raise UsageError(what, place="--split", expected="only one of them")
 
 
 def seconds_of(time_limit: float | None) -> float | None:
@@ -286,7 +292,7 @@ def _bound(
         name, _, text = binding.rpartition("=")
         bound = parse(text) if name else None
         if bound is None:
-            raise UsageError(f"{binding!r} binds nothing", place=option, expected=expected)
+            raise UsageError(f"{binding!r} is not a binding", place=option, expected=expected)
         if found.setdefault(name, bound) != bound:
             what = f"{name!r} is bound to {found[name]} and {bound}"
             raise UsageError(what, place=option, expected="one value")

@@ -10,7 +10,7 @@ import typer
 
 from onchip.answer.problem import Order
 from onchip.commands.answer_files import AnswerFiles
-from onchip.commands.arguments import AsJson, PackingOptions, Workers, seconds_of
+from onchip.commands.arguments import AsJson, PackedOptions, Workers, output_option, seconds_of
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_words
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PackedAsOptions(PackingOptions):
+class PackedAsOptions(PackedOptions):
     """Options for the claim of an audited packing."""
 
     capacity: Annotated[str | None, typer.Option(metavar="SIZE", help="Capacity of a packing.")] = None
@@ -44,9 +44,7 @@ class AuditOptions:
     packed_as: PackedAsOptions
     time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds until a claim is undecided.")] = 60.0
     workers: Workers = 1
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="BETTER", help="Write the better answer, if there is one.")
-    ] = None
+    output: Annotated[Path | None, output_option("BETTER", "Write the better answer, if there is one.")] = None
     as_json: AsJson = False
 
     @property
@@ -66,13 +64,14 @@ class AuditOptions:
 
 
 def audit_command(options: AuditOptions) -> int:
-    """Search with an independent second prover for an answer below the bound that ANSWER claims.
+    """Check a claimed lower bound with a second prover.
 
-    The prover shares no code with the methods. `confirmed` (exit code 0): no such answer exists. `refuted` (1): one
-    exists; it is verified, and written with -o. `undecided` (4): the time was not sufficient for a decision.
+    The prover shares no code with the methods, and searches for an answer below the bound that ANSWER claims.
+    `confirmed` (exit code 0): no such answer exists. `refuted` (1): one exists; it is verified, and written with -o.
+    `undecided` (4): the time was not sufficient for a decision.
 
     A packing made without --minimize or --overflow claims only to fit. A plan is audited over the orders that its claim
-    covers: any, the network's own, or, for one of least peak, the plan's own.
+    covers: any, the network's own, or, for minimum peak, the plan's own.
     """
     from onchip.api.audit import audit_answer
 

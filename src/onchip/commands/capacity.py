@@ -9,7 +9,7 @@ import typer
 
 from onchip.answer.options.verb_options import CapacityOptions
 from onchip.answer.problem import Objective
-from onchip.commands.arguments import LimitOptions, Network, ReadingOptions, accelerator_names
+from onchip.commands.arguments import LimitOptions, Network, ReadingOptions, accelerator_option
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved
@@ -26,14 +26,7 @@ class CapacityArguments:
     objective: Annotated[
         Objective, typer.Option(help="Minimised cost; all but traffic and peak need an accelerator.")
     ] = Objective.TRAFFIC
-    accelerator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|FILE",
-            help="Accelerator whose only scratchpad takes all sizes.",
-            autocompletion=accelerator_names,
-        ),
-    ] = None
+    accelerator: Annotated[str | None, accelerator_option("Accelerator whose only scratchpad takes all sizes.")] = None
     options: CapacityOptions
     read_as: ReadingOptions
     search: LimitOptions
@@ -49,11 +42,12 @@ class CapacityArguments:
 
 
 def capacity_command(options: CapacityArguments) -> int:
-    """Find the minimum traffic of NETWORK for every scratchpad capacity: the exact start and value of each step.
+    """Find the minimum traffic for every scratchpad capacity.
 
-    The curve runs from M_R, below which nothing fits, to the capacity at which only compulsory traffic is left. Each
-    step is proven. For an accelerator with one scratchpad also the minimum DMA cycles and energy, proven as well.
-    Ctrl-C ends with the curve so far. Exit code 3 if no capacity fits.
+    The result is a step function, with the exact start and value of each step. The curve runs from M_R, below which
+    nothing fits, to the capacity at which only compulsory traffic is left. Each step is proven. With an accelerator
+    that has one scratchpad, --objective may also be DMA cycles or energy, proven as well, or latency, from a lower
+    bound to a plan's. Ctrl-C ends with the curve so far. Exit code 3 if no capacity fits.
     """
     from onchip.sweeps.capacity import capacity_curve, capacity_object, capacity_tables
 

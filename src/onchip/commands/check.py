@@ -10,7 +10,7 @@ import typer
 
 from onchip.answer.document import Granularity
 from onchip.answer.problem import Count
-from onchip.commands.arguments import AsJson, BindingOptions, Bits, MemoryOptions, Network
+from onchip.commands.arguments import AsJson, BindingOptions, MemoryOptions, Network
 from onchip.commands.diff import FailIf, code_of_difference, growth_limits
 from onchip.commands.exit_code import ExitCode, code_of_check
 from onchip.commands.show import show_tables
@@ -32,13 +32,13 @@ class CheckOptions:
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A plan, schedule, strategy or mapping file, from whichever tool; or a .tflite file with its arena.",
+            help="A plan, schedule, strategy or mapping file, from any tool; or a .tflite file with its arena.",
         ),
     ]
     network: Network
     memories: MemoryOptions
     count: Annotated[Count | None, typer.Option(help="Value that the file must state.")] = None
-    bits: Bits = None
+    bits: Annotated[int | None, typer.Option(min=1, metavar="N", help="Value that the file must state.")] = None
     granularity: Annotated[Granularity | None, typer.Option(help="Value that the file must state.")] = None
     open_sizes: BindingOptions
     against: Annotated[
@@ -66,14 +66,14 @@ class CheckOptions:
 
 
 def check_command(options: CheckOptions) -> int:
-    """Verify a plan, schedule, strategy or mapping FILE for NETWORK: name each violation, recompute every claim.
+    """Verify an answer file, and recompute all its figures.
 
-    Nothing is searched. NETWORK is read as the file says. --sram, --accelerator and --alignment replace a plan's own
-    memories; a mapping or a strategy needs --accelerator unless it names a bundled one; a schedule contains its own. A
-    mapping file must have a mapping for every layer of NETWORK unless --partial is given. With a .tflite file as FILE
-    and as NETWORK, check its offsets for TFLite Micro's arena. With a .txt file, check what Vela prints with
-    --verbose-allocation for the .tflite file NETWORK, or XLA's *-buffer-assignment.txt with its *-live-range.txt as
-    NETWORK.
+    FILE is an answer for NETWORK, which is read as the file says. Each violation is named. Nothing is searched. --sram,
+    --accelerator and --alignment replace a plan's own memories; a mapping or a strategy needs --accelerator unless it
+    names a bundled one; a schedule contains its own. A mapping file must have a mapping for every layer of NETWORK
+    unless --partial is given. With a .tflite file as FILE and as NETWORK, check its offsets for TFLite Micro's arena.
+    With a .txt file, check what Vela prints with --verbose-allocation for the .tflite file NETWORK, or XLA's
+    *-buffer-assignment.txt with its *-live-range.txt as NETWORK.
     """
     from onchip.api.check import CheckRequest, check_file
 

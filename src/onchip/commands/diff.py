@@ -50,9 +50,10 @@ class DiffOptions:
 
 
 def diff_command(options: DiffOptions) -> int:
-    """Compare two answers: figures, order, addresses and moves of tensors, mappings.
+    """Compare two answers of one kind.
 
-    Exit code 0 if they are equal, 1 if they differ; with --fail-if 1 only if a figure has grown by more than its limit.
+    Figures, order, addresses, moves of tensors, and mappings are compared. Exit code 0 if they are equal, 1 if they
+    differ; with --fail-if 1 only if a figure has grown by more than its limit.
     """
     from onchip.reports.explain.difference import difference_html, difference_lines, difference_object
     from onchip.sweeps.diff import DiffRequest, diff_files

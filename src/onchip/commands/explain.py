@@ -9,7 +9,7 @@ import typer
 
 from onchip.api.phases import phase
 from onchip.commands.answer_files import format_accepted_by
-from onchip.commands.arguments import AsJson, CostOfPlan, Network, PlanOrScheduleFile, accelerator_names, seconds_of
+from onchip.commands.arguments import AsJson, CostOfPlan, Network, PlanOrScheduleFile, accelerator_option, seconds_of
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_tables
@@ -35,11 +35,7 @@ class ExplainOptions:
     ] = None
     accelerator: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME|FILE",
-            help="Accelerator on which a plan is timed; plans of minimum latency state their own times.",
-            autocompletion=accelerator_names,
-        ),
+        accelerator_option("Accelerator on which a plan is timed; plans of minimum latency state their own times."),
     ] = None
     cost: CostOfPlan = None
     time_limit: Annotated[
@@ -49,12 +45,12 @@ class ExplainOptions:
 
 
 def explain_command(options: ExplainOptions) -> int:
-    """Explain a plan in words: what sets M_R, which steps are full, what each spill costs and what caused it.
+    """Explain the spills of a plan, or the costs of a schedule.
 
-    Also the capacity at which each spill, and all of them, would vanish. For a schedule: where the energy goes, the
-    most expensive operators, which tensors are copied or streamed and why, and what would have to be smaller for them
-    to stay. For a timed answer: where the time goes, why the array waits, and which larger resources would help the
-    same program most.
+    For a plan: the operator that sets M_R, the full steps, the cost and the cause of each spill, and the capacity
+    without this spill, and without any. For a schedule: the energy by memory, the most expensive operators, the tensors
+    that are copied or streamed, with reasons, and the size at which they would stay. For a timed answer: the cycle
+    breakdown, the reasons for stalls, and the hardware changes that would speed up the same program most.
     """
     if format_accepted_by("explain", options.file) is AnswerFormat.SCHEDULE:
         return _explain_schedule(options)

@@ -10,7 +10,7 @@ import typer
 
 from onchip.backends.nests import MappingFormat
 from onchip.commands.answer_files import bundled_network_of
-from onchip.commands.arguments import GREATEST_SEED, AsJson, PlanOrScheduleFile
+from onchip.commands.arguments import GREATEST_SEED, AsJson, PlanOrScheduleFile, accelerator_option, output_option
 from onchip.commands.check import show_checked
 from onchip.commands.exit_code import code_of_check
 from onchip.commands.show import show_words
@@ -31,24 +31,20 @@ class ExportOptions:
         str | None,
         typer.Argument(
             metavar="[NETWORK]",
-            help="A bundled name, or .onnx, .tflite, .pt2 or .json file; may be left out if bundled.",
+            help="Network of the answer: a bundled name, which may be omitted, or .onnx, .tflite, .pt2 or .json file.",
         ),
     ] = None
     to: Annotated[
         str,
         typer.Option(
             metavar="trace|c|c-project|csv|onnx|tflite|graph|cuda|opencl|NAME",
-            help="A trace for Perfetto, C99 tables, a C project that runs, CSV tables, a model with the plan, its "
-            "graph, or a plug-in's; a mapping's c, cuda or opencl.",
+            help="Format of the output (see above), or that of a plug-in.",
         ),
     ]
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Output file; see below for c and csv.")
-    ]
-    accelerator: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|FILE", help="Accelerator of a mapping, or whose cycles a trace counts."),
-    ] = None
+    output: Annotated[Path, output_option("FILE", "Output file, or folder of a c-project.")]
+    accelerator: Annotated[str | None, accelerator_option("Accelerator of a mapping, or for the times of a trace.")] = (
+        None
+    )
     random_weights: Annotated[
         int | None,
         typer.Option(
@@ -72,32 +68,43 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         if self.to != ExportFormat.C_PROJECT and (self.random_weights is not None or self.given or self.seed):
-            what = f"{self.to} has no values"
+            what = f"only a c-project has weights and inputs, not {self.to}"
             raise UsageError(what, place="--random-weights, --input, --seed", expected="--to c-project")
         if self.replan and self.to != ExportFormat.TFLITE:
-            raise UsageError(f"{self.to} keeps the plan", place="--replan", expected="--to tflite")
+            raise UsageError(
+                f"--replan is used with tflite only, not with {self.to}", place="--replan", expected="--to tflite"
+            )
         is_mapping = format_of_answer(self.file) is AnswerFormat.MAPPING
         if self.accelerator is not None and self.to != ExportFormat.TRACE and not is_mapping:
-            raise UsageError(f"{self.to} has no times", place="--accelerator", expected="--to trace")
+            raise UsageError(
+                f"--accelerator is used with trace only, not with {self.to}",
+                place="--accelerator",
+                expected="--to trace",
+            )
         if is_mapping and (self.to not in tuple(MappingFormat) or self.network is not None):
-            expected = f"MAPPING --to {', '.join(MappingFormat)}"
-            raise UsageError("a mapping is exported as C or a GPU's, and by itself", place="export", expected=expected)
+            what = "a mapping file is exported without NETWORK, as C or a GPU kernel"
+            expected = f"{self.file} --to {' or '.join(MappingFormat)}"
+            raise UsageError(what, file=str(self.file), expected=expected)
 
 
 def export_command(options: ExportOptions) -> int:
-    """Verify a plan or a schedule, write it for other tools, and print the names of the files written.
+    """Write a plan, a schedule or a mapping for other tools.
 
-    trace: Chrome trace JSON (Perfetto); a step is shown as a millisecond, or with --accelerator in real microseconds,
-    with the reasons why the array waits; a plan of least latency has its own times, with a microsecond per cycle.
-    c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
-    c-project: FILE is a folder: arenas of the plan's sizes, weights, kernels in C11, and the plan as calls; `make run`.
-    graph: FILE is x.json[.gz], the network in the tiles of the plan, as input for plan, check or time.
-    tflite: NETWORK, a .tflite file, with the plan's order and arena offsets, which TFLite Micro obeys;
-    the plan needs --alignment 16. With --replan other offsets are written if the runtime cannot use the plan's.
-    A schedule is exported as trace, in time, C and tables, all with its workspaces as tensors; C includes its mappings.
-    For a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; for several, x.LAYER.c each.
-    --to cuda (x.cu) and --to opencl (x.cl) write a kernel: blocks, threads, shared memory and registers as mapped.
-    """
+    The answer is verified first. The names of the files written are printed. Values of --to for a plan:
+
+    \b
+    trace      Chrome trace JSON (Perfetto). A step lasts a millisecond; with
+               --accelerator, operators have their times, and stalls reasons.
+    c          C99 tables of the plan: x.h and x.c
+    c-project  a folder with a C11 program of the network: `make run`
+    csv        tables of the plan: x.residencies.csv and x.transfers.csv
+    tflite     copy of the .tflite file NETWORK with the plan's offsets, which
+               TFLite Micro uses. The plan needs --alignment 16.
+    graph      x.json[.gz], the network in the tiles of the plan
+
+    A schedule can be written as trace, c (with its mappings) and csv. A mapping file can be written as c (a function
+    for each loop nest: x.c, or x.LAYER.c if there are several), cuda (x.cu) or opencl (x.cl), without NETWORK.
+    """  # noqa: D301 (\b keeps the lines of the list)
     from onchip.api.kernels import RunValues
     from onchip.backends.exports import ExportRequest, export_answer
 

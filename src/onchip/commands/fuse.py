@@ -1,4 +1,4 @@
-"""`onchip fuse`: find fused stacks of layers, their tiles, and the overlap that tiles share."""
+"""`onchip fuse`: find fused groups of layers, their tiles, and the overlap that tiles share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.verb_options import FusionOptions
 from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import (
-    LimitOptions,
-    Network,
-    ReadingOptions,
-    RequiredAccelerator,
-)
+from onchip.commands.arguments import LimitOptions, Network, ReadingOptions, RequiredAccelerator, output_option
 from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved
@@ -45,9 +40,7 @@ class FuseOptions:
     options: FusionOptions
     read_as: ReadingOptions
     search: LimitOptions
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="STRATEGY.json", help="Write the strategy.")
-    ] = None
+    output: Annotated[Path | None, output_option("STRATEGY.json", "Write the strategy.")] = None
     emit_graph: Annotated[
         Path | None,
         typer.Option(metavar="GRAPH.json", help="Write the network in tiles, to be planned, checked and run (or .gz)."),
@@ -76,10 +69,11 @@ class FuseOptions:
 
 
 def fuse_command(options: FuseOptions) -> int:
-    """Run a network depth-first: find the stacks of layers, tile sizes and overlap modes of least cost.
+    """Find fused groups, tile sizes and overlap modes.
 
-    Choices that are not given are searched. The lower bound covers all groups, tiles and placements; given groups are
-    costed in every tiling of the list. Ctrl-C ends with the best answer so far.
+    The cost is minimised. Layers of a fused group run together, tile by tile. Choices that are not given are searched.
+    The lower bound covers all groups, tiles and placements; given groups are costed in every tiling of the list. Ctrl-C
+    ends with the best answer so far.
     """
     from onchip.api.fuse import fuse_network
     from onchip.formats.own.strategy_json import write_strategy

@@ -29,7 +29,11 @@ class InfoOptions:
 
 
 def info_command(options: InfoOptions) -> int:
-    """Describe NETWORK: operators, tensors, M_R and the operator that sets it, M_P, the largest tensors."""
+    """Describe a network: operators, tensors, M_R and M_P.
+
+    M_R is the memory of the largest working set of one operator: no smaller scratchpad can run NETWORK with whole
+    operators. M_P is the minimum peak without spills over all operator orders.
+    """
     from onchip.api.info import describe_network
     from onchip.reports.program.outcome import description_object, description_report
 
@@ -48,7 +52,7 @@ class ListOptions:
 
 
 def networks_command(options: ListOptions) -> int:
-    """List the names of the bundled networks, a line each."""
+    """List the bundled networks, one name per line."""
     from onchip.formats.own.graph_json import bundled_networks
 
     names = list(bundled_networks())
@@ -75,7 +79,10 @@ class AcceleratorsOptions:
 
 
 def accelerators_command(options: AcceleratorsOptions) -> int:
-    """List the bundled accelerators: compute array, memories, energies, and the verbs that work on each."""
+    """List the bundled accelerators, or describe one.
+
+    The list shows the compute array, the memories, whether energies are stated, and the commands that work with each.
+    """
     from onchip.formats.foreign_files import load_any_accelerator
     from onchip.formats.own.accelerator_yaml import accelerator_to_yaml, bundled_accelerators, load_accelerator
     from onchip.reports.program.outcome import accelerator_object, accelerator_tables, accelerators_table

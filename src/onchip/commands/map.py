@@ -12,7 +12,7 @@ import typer
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.verb_options import MapOptions
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import LimitOptions, ReadingOptions, accelerator_names
+from onchip.commands.arguments import LimitOptions, ReadingOptions, accelerator_option, output_option
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved
@@ -38,12 +38,7 @@ class MapArguments:
         ),
     ]
     accelerator: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|FILE",
-            autocompletion=accelerator_names,
-            help="A bundled name (NAME@64KiB resizes it) or a file, also of Timeloop or ZigZag.",
-        ),
+        str, accelerator_option("A bundled name (NAME@64KiB resizes it) or a file, also of Timeloop or ZigZag.")
     ]
     objective: Annotated[
         MappingObjective, typer.Option(help="Minimised cost: energy, latency, or the product of both.")
@@ -52,9 +47,7 @@ class MapArguments:
     read_as: ReadingOptions
     search: LimitOptions
     solver: Annotated[MipSolver, typer.Option(help="Solver of the program of --method cosa.")] = MipSolver.CP_SAT
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="MAPPING.yaml", help="Write the mappings.")
-    ] = None
+    output: Annotated[Path | None, output_option("MAPPING.yaml", "Write the mappings.")] = None
     report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Draw energy, roofline and utilisation.")] = (
         None
     )
@@ -78,11 +71,11 @@ class MapArguments:
 
 
 def map_command(options: MapArguments) -> int:
-    """Map a layer, or each layer of a network, onto the array and the memories of an accelerator.
+    """Map the loops of a layer, or of each layer of a network.
 
-    Identical layers are searched once. Every mapping is verified before it is shown; its energy and cycles are those of
-    onchip's cost model for every method. An operator without a loop nest is costed as data movement. Ctrl-C ends with
-    the mappings found so far.
+    A mapping distributes loops over the array and the memories of an accelerator. Identical layers are searched once.
+    Every mapping is verified before it is shown; its energy and cycles are those of onchip's cost model for every
+    method. An operator without a loop nest is costed as data movement. Ctrl-C ends with the mappings found so far.
     """
     from onchip.api.map import map_layers
     from onchip.formats.own.mapping_yaml import write_mappings

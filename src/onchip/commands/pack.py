@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from onchip.commands.answer_files import AnswerFiles
-from onchip.commands.arguments import AsJson, LimitOptions, PackingOptions
+from onchip.commands.arguments import AsJson, LimitOptions, PackingOptions, output_option
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
@@ -32,24 +32,22 @@ class PackArguments:
     packing: PackingOptions
     search: LimitOptions
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="OUT", help="Write offsets (none: outside) as .csv, .json, .mlir or .txt."
-        ),
+        Path | None, output_option("OUT", "Write offsets (none: outside) as .csv, .json, .mlir or .txt.")
     ] = None
     as_json: AsJson = False
 
 
 def pack_command(options: PackArguments) -> int:
-    """Give each buffer of FILE an offset within a capacity, or prove that there are none.
+    """Assign offsets to buffers within a capacity.
 
-    A CSV file has columns id, lower, upper and size; a buffer is live over the half-open range [lower, upper). Columns
-    offset, alignment and gaps (ranges such as 3-5 in which others may use the bytes) are optional; an empty offset
-    leaves it open. A JSON file may also name several memories, preferences, and groups that must lie together or apart.
-    Of an MLIR file, slices of stream.resource.pack and allocations of memrefs are packed, and -o OUT.mlir has the
-    offsets. JSON may also be a program of ExecuTorch, with its offsets in -o OUT.json, or a graph of TVM, and a text
-    file the plan that TFLite Micro prints. Exit code 0 if the buffers fit, 3 if they provably do not fit, 4 if the time
-    was not sufficient for a decision. Buffers that do not fit together are named.
+    The result is a packing, or a proof that there is none. A CSV file has columns id, lower, upper and size; a buffer
+    is live over the half-open range [lower, upper). Columns offset, alignment and gaps (ranges such as 3-5 in which
+    others may use the bytes) are optional; an empty offset leaves it open. A JSON file may also name several memories,
+    preferences, and groups that must lie together or apart. Of an MLIR file, slices of stream.resource.pack and
+    allocations of memrefs are packed, and -o OUT.mlir has the offsets. JSON may also be a program of ExecuTorch, with
+    its offsets in -o OUT.json, or a graph of TVM, and a text file the plan that TFLite Micro prints. Exit code 0 if the
+    buffers fit, 3 if they provably do not fit, 4 if the time was not sufficient for a decision. Buffers that do not fit
+    together are named.
 
     With --overflow each buffer is within the capacity for its whole live range, or outside: the bytes outside (the sum
     of the sizes there) are minimised. There is always an answer. The output has no offset for buffers outside.

@@ -13,7 +13,15 @@ from onchip.answer.options.verb_options import PlanOptions
 from onchip.answer.problem import Objective
 from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import LimitOptions, MemoryOptions, Network, ReadingOptions, bands_of, states_of
+from onchip.commands.arguments import (
+    LimitOptions,
+    MemoryOptions,
+    Network,
+    ReadingOptions,
+    bands_of,
+    output_option,
+    states_of,
+)
 from onchip.commands.exit_code import code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved
@@ -58,7 +66,7 @@ class PlanArguments:
     read_as: PlanReadingOptions
     search: LimitOptions
     solver: Annotated[MipSolver, typer.Option(help="Solver of the program of --method paper.")] = MipSolver.CP_SAT
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None
+    output: Annotated[Path | None, output_option("PLAN.json", "Write the plan.")] = None
     report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Draw the plan, as `report` does.")] = None
     figure: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw its memory map.")] = None
     shown: ShownOptions
@@ -80,13 +88,13 @@ class PlanArguments:
 
 
 def plan_command(options: PlanArguments) -> int:
-    """Plan order, addresses and spills of NETWORK in one or several scratchpads.
+    """Plan the operator order, tensor addresses and spills.
 
-    The budgets m_r, m_h and m_p are computed from the network: the largest working set of one operator, the mean, and
-    the minimum peak without spills (see `onchip info`). With --objective peak and neither --sram nor --accelerator, the
-    scratchpad holds all tensors together. With --recompute allowed operators may run again, in one scratchpad;
-    --objective recomputation minimises the cycles of these runs, without spills. Ctrl-C ends the search with the best
-    plan so far.
+    NETWORK is planned into one or several scratchpads. The budgets m_r, m_h and m_p are computed from the network: the
+    largest working set of one operator, the mean, and the minimum peak without spills (see `onchip info`). With
+    --objective peak and neither --sram nor --accelerator, the scratchpad holds all tensors together. With --recompute
+    allowed operators may run again, in one scratchpad; --objective recomputation minimises the cycles of these runs,
+    without spills. Ctrl-C ends the search with the best plan so far.
     """
     from onchip.api.plan import plan_network
     from onchip.api.time_plan import page_of_plan
@@ -112,7 +120,7 @@ def ensure_figure_can_be_written(figure: Path | None, inputs: tuple[str, ...]) -
     if figure is None:
         return
     if figure.suffix != ".svg":
-        raise UsageError(f"{figure.suffix or 'no suffix'} is not drawn", place="--figure", expected="a name in .svg")
+        raise UsageError(f"{str(figure)!r} is no SVG file", place="--figure", expected="a name that ends in .svg")
     ensure_writable(figure, inputs=inputs)
 
 

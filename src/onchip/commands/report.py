@@ -10,7 +10,7 @@ import typer
 
 from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, bundled_network_of, command_line, format_accepted_by
-from onchip.commands.arguments import AsJson, network_names
+from onchip.commands.arguments import AsJson, accelerator_option, network_names, output_option
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_words
@@ -31,7 +31,7 @@ class ReportOptions:
     context: typer.Context
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A plan or schedule file, from whichever tool, or a store of a sweep."),
+        typer.Argument(metavar="FILE", help="A plan or schedule file, from any tool, or the store of a sweep."),
     ]
     network: Annotated[
         str | None,
@@ -41,12 +41,9 @@ class ReportOptions:
             autocompletion=network_names,
         ),
     ] = None
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Output file.")]
+    output: Annotated[Path, output_option("FILE.html", "Output file.")]
     accelerator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|FILE", help="Add a timeline of a plan on this accelerator; schedules contain theirs."
-        ),
+        str | None, accelerator_option("Add a timeline of a plan on this accelerator; schedules contain theirs.")
     ] = None
     compare: Annotated[bool, typer.Option("--compare", help="Compare a plan with those of the baseline methods.")] = (
         False
@@ -58,10 +55,11 @@ class ReportOptions:
 
 
 def report_command(options: ReportOptions) -> int:
-    """Draw a plan or a schedule as one HTML file for offline use: memory map, footprint, traffic, timeline, summary.
+    """Draw a plan, a schedule or a sweep as one HTML page.
 
-    For a schedule also its stacks, energy and mappings, as by `onchip schedule --report`. For a store of a sweep
-    curves, heat maps, the Pareto front, parallel coordinates and a table. Nothing is searched.
+    The page works offline. A plan's has the memory map, footprint, traffic, timeline and summary; a schedule's also the
+    fused groups, energy and mappings. The page of a sweep's store has curves, heat maps, the Pareto front, parallel
+    coordinates and a table. Nothing is searched. `onchip map --report` and `onchip fuse --report` draw their answers.
     """
     from onchip.sweeps.store import is_store
 

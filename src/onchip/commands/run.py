@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from onchip.commands.answer_files import format_accepted_by
-from onchip.commands.arguments import GREATEST_SEED, AsJson, CostOfPlan, Network, PlanOrScheduleFile
+from onchip.commands.arguments import GREATEST_SEED, AsJson, CostOfPlan, Network, PlanOrScheduleFile, accelerator_option
 from onchip.commands.exit_code import code_of_check
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
@@ -44,13 +44,13 @@ class RunOptions:
 
 
 def run_command(options: RunOptions) -> int:
-    """Run a plan or a schedule on real data, and check every tensor and the number of bytes moved.
+    """Run a plan or a schedule on real data, and check it.
 
-    Scratchpads and DRAM are simulated. An .onnx file's operators run in onnxruntime, a .tflite file's in
-    ai-edge-litert, a .pt2 file's in torch, and the outputs are compared with those of the whole model. A network
-    without a model runs synthetic kernels. Every tensor is compared, bit for bit, with a run without a plan. A schedule
-    runs tile by tile, and its outputs are compared with those of the whole network; a model runs in its runtime if the
-    schedule keeps the bits of its elements.
+    Every tensor and the number of bytes moved are checked. Scratchpads and DRAM are simulated. An .onnx file's
+    operators run in onnxruntime, a .tflite file's in ai-edge-litert, a .pt2 file's in torch, and the outputs are
+    compared with those of the whole model. A network without a model runs synthetic kernels. Every tensor is compared,
+    bit for bit, with a run without a plan. A schedule runs tile by tile, and its outputs are compared with those of the
+    whole network; a model runs in its runtime if the schedule keeps the bits of its elements.
     """
     from onchip.api.kernels import RunValues
 
@@ -80,9 +80,8 @@ class TimeOptions:
     network: Network
     accelerator: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME|FILE",
-            help="Accelerator of a plan, with array and DRAM: a bundled name or a file. Schedules contain theirs.",
+        accelerator_option(
+            "Accelerator of a plan, with array and DRAM: a bundled name or a file. Schedules contain theirs."
         ),
     ] = None
     cost: CostOfPlan = None
@@ -90,10 +89,10 @@ class TimeOptions:
 
 
 def time_command(options: TimeOptions) -> int:
-    """Time a plan on an accelerator, or a schedule on its own: cycles, waiting for DRAM, utilisation, energy.
+    """Time a plan or a schedule: cycles, stalls and energy.
 
     A plan has no mappings: an operator takes its multiply-accumulates divided by the array size, or the cycles that a
-    plan of least latency states. Traffic within the array and its own memories is not counted. For a schedule
+    plan of minimum latency states. Transfers within the array and its own memories are not counted. For a schedule
     everything is counted.
     """
     from onchip.reports.execution import ScheduleTiming, Timing, timing_object, timing_tables
@@ -108,7 +107,8 @@ def time_command(options: TimeOptions) -> int:
         from onchip.api.time_plan import time_network
 
         if options.accelerator is None:
-            raise UsageError("time needs an accelerator for a plan", place="--accelerator", expected="a name or a file")
+            what = "time needs an accelerator for a plan"
+            raise UsageError(what, place="--accelerator", expected="a name that `onchip accelerators` lists, or a file")
         found = time_network(options.file, options.network, options.accelerator, options.cost)
     show_tables(found, timing_object, timing_tables, as_json=options.as_json)
     return code_of_check(found.check.is_legal)

@@ -13,12 +13,7 @@ from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.result import Stop
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import (
-    LimitOptions,
-    Network,
-    ReadingOptions,
-    RequiredAccelerator,
-)
+from onchip.commands.arguments import LimitOptions, Network, ReadingOptions, RequiredAccelerator, output_option
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import ShownOptions, show_solved
@@ -49,9 +44,7 @@ class ScheduleVerbOptions:
             help="Earlier schedule of the network, also for another accelerator, to start the search from.",
         ),
     ] = None
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="SCHEDULE.json[.gz]", help="Write the schedule.")
-    ] = None
+    output: Annotated[Path | None, output_option("SCHEDULE.json[.gz]", "Write the schedule.")] = None
     report: Annotated[
         Path | None,
         typer.Option(metavar="FILE.html", help="Draw fused groups, energy, timeline, memory maps and mappings."),
@@ -88,10 +81,11 @@ class ScheduleVerbOptions:
 
 
 def schedule_command(options: ScheduleVerbOptions) -> int:
-    """Schedule a network on an accelerator: stacks, tiles, mappings, addresses and transfers in one program.
+    """Schedule a network completely on an accelerator.
 
-    The schedule is verified before it is shown, and is executable as a whole. Its bound holds for the whole space that
-    it names. Ctrl-C ends with the best schedule so far.
+    A schedule is one program: fused groups, tiles, loop mappings, addresses and transfers. It is verified before it is
+    shown, and `onchip run` executes it. Its bound holds for the whole space that it names. Ctrl-C ends with the best
+    schedule so far.
     """
     from onchip.api.schedule import schedule_network
     from onchip.formats.own.schedule_json import write_schedule
@@ -118,9 +112,7 @@ def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
 
     if options.was_said("objective"):
         raise UsageError(
-            "--objective and --pareto contradict each other",
-            place="--objective",
-            expected="only --pareto or --objective",
+            "--objective cannot be combined with --pareto", place="--objective", expected="only one of the two"
         )
     request = FrontRequest(options.request, axes_of(axes), options.points)
     files = options.files

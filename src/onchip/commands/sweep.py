@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.commands.arguments import AsJson, Dask, accelerator_names, bytes_of, network_names
+from onchip.commands.arguments import AsJson, Dask, accelerator_names, bytes_of, network_names, output_option
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import say, watched_run
 from onchip.commands.show import show_tables, show_words
@@ -48,12 +48,9 @@ class SweepOptions:
     point_seconds: Annotated[
         float | None, typer.Option(min=0.001, metavar="S", help="Time limit of a point in seconds.")
     ] = None
-    prune: Annotated[
-        bool,
-        typer.Option(
-            " /--no-prune", help="Also compute points that are implied by neighbouring results.", show_default=False
-        ),
-    ] = True
+    no_prune: Annotated[
+        bool, typer.Option("--no-prune", help="Also compute points that neighbouring results imply.")
+    ] = False
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute failed points again.")] = False
     query: Annotated[
         str | None, typer.Option(metavar="EXPRESSION", help="Show only rows for which this holds: status == 'OPTIMAL'.")
@@ -69,9 +66,7 @@ class SweepOptions:
     answer: Annotated[
         str | None, typer.Option(metavar="KEY", help="Write the answer's file of the point with this key to --output.")
     ] = None
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file of --export or --answer.")
-    ] = None
+    output: Annotated[Path | None, output_option("FILE", "Output file of --export or --answer.")] = None
     as_json: AsJson = False
 
     @property
@@ -87,7 +82,7 @@ class SweepOptions:
             return None
         if sources[0].endswith(STUDY_SUFFIXES):
             if len(sources) > 1:
-                raise UsageError("sweep reads one study file", place=sources[1], expected="one file, or networks")
+                raise UsageError("sweep reads one study file", place=sources[1], expected="a single file, or networks")
             self.flags.ensure_none_is_given("networks instead of a study file")
             study = read_study(Path(sources[0]))
         else:
@@ -121,11 +116,12 @@ class SweepOptions:
 
 
 def sweep_command(options: SweepOptions) -> int:
-    """Answer every point of a study once, and keep the answers in a store; inspect a store.
+    """Run a study of many configurations, and store it.
 
-    A study is networks x machines x sizes x objectives: a file, or networks with --sram, --accelerator, --parameter and
-    --option. Points in the store are never computed again; a sweep that was stopped or killed continues. Points that
-    others settle (more capacity never costs more) are not computed. Ctrl-C leaves a store that can be continued.
+    Each configuration runs once. A study is networks x accelerators x sizes x objectives: a file, or networks with
+    --sram, --accelerator, --parameter and --option. Configurations (points) in the store are not computed again; a
+    sweep that was stopped or killed continues. Points that neighbouring results imply are not computed: more capacity
+    never costs more. Without networks, the rows of a store are shown. Ctrl-C leaves a store that can be continued.
     """
     from onchip.sweeps.store import export_rows, query_of, rows_of_store
     from onchip.sweeps.stored_row import columns_of, sweep_object, sweep_tables
@@ -177,7 +173,7 @@ def _swept(options: SweepOptions, study: Study, front: Sequence[str]) -> SweepOu
     costs = [name for name in front if name != VALUE]
     cost = costs[0] if VALUE in front and len(costs) == 1 and costs[0] in study.costs else None
     study_and_store = study, options.store, options.workers
-    request = SweepRequest(*study_and_store, options.prune, options.retry_failed, cost, options.dask)
+    request = SweepRequest(*study_and_store, not options.no_prune, options.retry_failed, cost, options.dask)
     with watched_run(Limits(), Deadline.after(None)) as run:
         return run_sweep(request, _tell, run.interrupt.is_set)
 
@@ -270,7 +266,7 @@ def _named(texts: Sequence[str] | None, option: str, expected: str) -> list[tupl
         if not (name and equals and value):
             raise UsageError(f"{text!r} is not of the form {expected}", place=option, expected=expected)
         if name in found:
-            raise UsageError(f"{name!r} is given twice", place=option, expected="every name only once")
+            raise UsageError(f"{name!r} is given twice", place=option, expected="a single value for each name")
         found[name] = value
     return [*found.items()]
 

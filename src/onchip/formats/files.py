@@ -33,8 +33,10 @@ def read_file(path: Path, greatest_bytes: int = GREATEST_FILE_BYTES) -> bytes:
             raise too_large(greatest_bytes).in_file(str(path))
         content = _from_pipe(path, greatest_bytes) if path.is_fifo() else _bytes_of(path, greatest_bytes)
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        reason = _reason(error)
-        raise InputError(f"it cannot be read ({reason})", file=str(path), expected="a readable file") from None
+        if isinstance(error, FileNotFoundError):
+            raise InputError("it does not exist", file=str(path), expected="an existing file") from None
+        what = f"it cannot be read ({_reason(error)})"
+        raise InputError(what, file=str(path), expected="a readable file") from None
     if len(content) > greatest_bytes:
         raise too_large(greatest_bytes).in_file(str(path))
     return content
@@ -79,10 +81,12 @@ def ensure_writable(path: Path, *, inputs: tuple[str, ...] = ()) -> None:
     if path.is_dir():
         raise InputError("it is a directory", file=str(path), expected="a file")
     if not path.parent.is_dir():
-        raise InputError(f"there is no directory {str(path.parent)!r}", file=str(path), expected="one that exists")
+        raise InputError(
+            f"there is no directory {str(path.parent)!r}", file=str(path), expected="an existing directory"
+        )
     for name in inputs:
         if path.exists() and Path(name).exists() and path.samefile(name):
-            raise InputError("it is read too", file=str(path), expected="an output that is no input")
+            raise InputError("it is an input, too", file=str(path), expected="another name for the output")
     _ensure_place(path, path)
 
 
@@ -91,7 +95,9 @@ def ensure_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError("it is a file", file=str(folder), expected="a folder, or a name that is free")
     if not folder.parent.is_dir():
-        raise InputError(f"there is no directory {str(folder.parent)!r}", file=str(folder), expected="one that exists")
+        raise InputError(
+            f"there is no directory {str(folder.parent)!r}", file=str(folder), expected="an existing directory"
+        )
     _ensure_place(folder / folder.name if folder.is_dir() else folder, folder)
 
 
@@ -125,6 +131,9 @@ class AnswerFormat(StrEnum):
     MAPPING = "onchip-mapping"
 
 
+SQLITE: Final = b"SQLite format 3\0"
+"""First bytes of a store."""
+
 # A quotation mark within a JSON string is escaped, so that no text in a file can be taken for the field.
 _FIELD = re.compile(rb"""(?:^|[\s{,])["']?format["']?\s*:\s*["']?(onchip-(?:plan|schedule|strategy|mapping))\b""")
 
@@ -134,7 +143,11 @@ def format_of_answer(path: Path) -> AnswerFormat:
 
     A file that names none of them counts as a mapping (YAML) or a plan, whose reader reports the error.
     """
-    found = _FIELD.search(read_file(path))
+    content = read_file(path)
+    if content.startswith(SQLITE):
+        expected = "an answer file; `onchip report` draws a store, `onchip sweep --answer KEY -o FILE` writes an answer"
+        raise InputError("it is the store of a sweep", file=str(path), expected=expected)
+    found = _FIELD.search(content)
     if found is None:
         return AnswerFormat.MAPPING if path.suffix in (".yaml", ".yml") else AnswerFormat.PLAN
     return AnswerFormat(found.group(1).decode())

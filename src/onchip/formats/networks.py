@@ -49,7 +49,7 @@ def warn_of_states(path: Path, states: Sequence[str]) -> None:
     """Warn with NetworkWarning how the states of a file are planned, unless it has none."""
     if states:
         more = f" and {len(states) - 1} more" if len(states) > 1 else ""
-        what = f"kept from one inference to the next, as an input and as the output NAME{NEXT}; it may stay on the chip"
+        what = f"state between inferences, modelled as an input and as the output NAME{NEXT}"
         warnings.warn(f"{path}: tensor {states[0]!r}{more}: {what}", NetworkWarning, stacklevel=3)
 
 

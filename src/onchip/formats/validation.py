@@ -14,9 +14,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    NotRequired,
+    Required,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from onchip.errors import InputError
+from onchip.errors import InputError, nearest_first
 from onchip.formats.files import GREATEST_FILE_BYTES
 
 if TYPE_CHECKING:
@@ -77,7 +91,7 @@ def parse(shape: type[ShapeT], file_format: Format, text: str | bytes, file: str
     try:
         value = cast("ShapeT", _validator(shape).validate_json(encoded))
     except ValidationError as error:
-        wrong = first_error(error, file_format).in_file(file)
+        wrong = first_error(error, file_format, shape).in_file(file)
         if not all(any(isinstance(part, int) for part in one["loc"]) for one in error.errors(include_url=False)):
             check_format(_load(encoded, file_format, file), file_format, file)
         raise wrong from None
@@ -92,16 +106,46 @@ def validate(shape: type[ShapeT], encoded: bytes, file_format: Format, file: str
     try:
         return cast("ShapeT", _validator(shape).validate_json(encoded))
     except ValidationError as error:
-        raise first_error(error, file_format).in_file(file) from None
+        raise first_error(error, file_format, shape).in_file(file) from None
 
 
-def first_error(error: ValidationError, file_format: Format) -> InputError:
-    """Return the first of pydantic's errors as an error of the format."""
+def first_error(error: ValidationError, file_format: Format, shape: object) -> InputError:
+    """Return the first of pydantic's errors on a value of `shape` as an error of the format."""
     first, *others = error.errors(include_url=False)
     location, (what, expected) = first["loc"], _what_and_expected(first)
+    if first["type"] == "extra_forbidden" and (known := _fields_at(shape, location[:-1])):
+        expected = f"{nearest_first(str(location[-1]), known) or 'one '}of {', '.join(known)}"
     if location[-1:] == ("int",) and any(other["loc"] == (*location[:-1], "str") for other in others):
         location, expected = location[:-1], "an integer or a string"
     return file_format.error(what, place=field_path(location), expected=expected)
+
+
+def _fields_at(shape: object, location: Iterable[int | str]) -> list[str]:
+    """Return the names of the fields that a TypedDict has at a place of a value of `shape`."""
+    kinds = [*_alternatives(shape)]
+    for part in location:
+        inner = [
+            kind
+            for outer in kinds
+            for kind in (
+                _alternatives(get_type_hints(outer, include_extras=True).get(str(part)))
+                if hasattr(outer, "__required_keys__")
+                else [one for argument in get_args(outer)[-1:] for one in _alternatives(argument)]
+            )
+        ]
+        kinds = inner or kinds  # a part may name an alternative
+    return sorted({name for kind in kinds if hasattr(kind, "__required_keys__") for name in get_type_hints(kind)})
+
+
+def _alternatives(kind: object) -> Iterator[Any]:
+    """Yield the types that a type allows, without the marks of TypedDicts and unions."""
+    if get_origin(kind) in (Annotated, NotRequired, Required):
+        yield from _alternatives(get_args(kind)[0])
+    elif get_origin(kind) in (Union, UnionType):
+        for one in get_args(kind):
+            yield from _alternatives(one)
+    elif kind is not None:
+        yield kind
 
 
 def field_path(location: Iterable[int | str]) -> str:
@@ -150,7 +194,7 @@ def _what_and_expected(details: ErrorDetails) -> tuple[str, str]:
     kind, context = details["type"], details.get("ctx", {})
     match kind:
         case "missing":
-            return "the field is missing", "the field"
+            return "the field is missing", "a value"
         case "extra_forbidden":
             return "the field is unknown", "only fields of the format"
         case "literal_error" | "enum":

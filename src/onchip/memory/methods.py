@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from onchip.answer.problem import Objective, Order, Placement, Problem, Recompute
+from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult
 from onchip.errors import UsageError
@@ -67,21 +67,22 @@ class Method:
         ):
             if asked not in supported:
                 names = ", ".join(sorted(supported))
-                yield UsageError(f"it does not support {asked}", place=f"method {self.name}, {option}", expected=names)
+                what = f"method {self.name!r} does not support {asked}"
+                yield UsageError(what, place=option, expected=names)
         if problem.recomputation is not None:
             yield from self._refusals_of_recomputation(problem)
         elif problem.objective is Objective.RECOMPUTATION:
             place = f"minimize {problem.objective}"
             yield UsageError("operators may not run again", place=place, expected="`recompute='allowed'`")
         if problem.objective is Objective.LATENCY and problem.graph.states:
-            what, place = "it does not know state yet", f"method {self.name}, minimize {problem.objective}"
-            yield UsageError(what, place=place, expected="a network without state, or another objective")
+            what = f"{problem.objective} of a network with state cannot be minimised yet"
+            yield UsageError(what, place="minimize", expected="a network without state, or another objective")
         is_sharing = problem.graph.shares_bytes
         if is_sharing and not self.shares_bytes:
-            place, able = f"method {self.name}, share", ", ".join(_names_of_those_that_share())
-            yield UsageError("it lets nothing share bytes", place=place, expected=f"`share='none'`, or {able}")
+            what, able = f"method {self.name!r} lets no tensors share bytes", ", ".join(_names_of_those_that_share())
+            yield UsageError(what, place="share", expected=f"`share='none'`, or {able}")
         elif is_sharing and problem.placement is Placement.STATIC:
-            what = "what has a place for life shares no bytes"
+            what = "tensors with static addresses cannot share bytes"
             yield UsageError(what, place="share, placement static", expected="`share='none'`, or dynamic placement")
         elif is_sharing and len(problem.memories) > 1:
             what = "bytes are shared within one scratchpad alone"
@@ -95,17 +96,20 @@ class Method:
             )
 
     def _refusals_of_recomputation(self, problem: Problem) -> Iterator[UsageError]:
-        place = f"method {self.name}, recompute {Recompute.ALLOWED}"
         if self.solve_again is None:
             able = ", ".join(f"`method='{name}'`" for name, method in METHODS.items() if method.solve_again)
-            yield UsageError("it runs nothing again", place=place, expected=f"`recompute='never'`, or {able}")
+            what = f"method {self.name!r} does not run operators again"
+            yield UsageError(what, place="recompute", expected=f"`recompute='never'`, or {able}")
         if problem.graph.states:
-            yield UsageError("it does not know state yet", place=place, expected="a network without state")
+            what = "operators of a network with state cannot run again yet"
+            yield UsageError(what, place="recompute", expected="a network without state")
         if problem.graph.shares_bytes:
-            yield UsageError("nothing shares bytes where operators run again", place=place, expected="`share='none'`")
+            what = "tensors cannot share bytes if operators run again"
+            yield UsageError(what, place="recompute, share", expected="`share='none'`")
         if len(problem.memories) > 1:
             names = ", ".join(memory.name for memory in problem.memories)
-            yield UsageError(f"there are {len(problem.memories)} scratchpads: {names}", place=place, expected="one")
+            what = f"operators run again in one scratchpad only, not in {len(problem.memories)}: {names}"
+            yield UsageError(what, place="recompute", expected="one scratchpad")
 
 
 METHODS: Mapping[str, Method] = {

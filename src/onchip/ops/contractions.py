@@ -383,7 +383,7 @@ def product(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
     *batch, rows, depth = left if len(left) > 1 else (1, *left)
     *other, same_depth, columns = right if len(right) > 1 else (*right, 1)
     if depth != same_depth:
-        raise NoLayerError("its operands do not fit each other")
+        raise NoLayerError("its operand shapes are inconsistent")
     products = prod(shapes[0]) // (rows * columns)
     if prod(map(max, _pairs(batch, other))) != products == prod(batch) and _above_one(batch) == _above_one(other):
         batch, other = _above_one(batch), _above_one(other)

@@ -51,7 +51,7 @@ _CHOOSING: Final = frozenset(
 _OF_COMPUTED_FACTORS: Final = frozenset({"DFT", "Resize", "STFT", "Upsample"})
 _REASONS: Final = (
     (_MOVING, "it moves elements"),
-    (_OF_WHOLE_ROWS, "each element waits for sums over all of its row, which are no tensors"),
+    (_OF_WHOLE_ROWS, "row-wise reduction"),
     (_CHOOSING, "it compares or chooses elements"),
     (_OF_COMPUTED_FACTORS, "the factors of its products are no operand"),
 )

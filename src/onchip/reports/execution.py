@@ -306,7 +306,7 @@ def timing_tables(timing: Timing | ScheduleTiming) -> Iterator[RenderableType]:
     rows = [("network", _network_of(timing.check)), ("accelerator", timing.accelerator.name)]
     if isinstance(timing, Timing) and timing.timeline is not None:
         yield facts([*rows, *_plan_timing_rows(timing.timeline, milliseconds_of(timing))])
-        yield Text(f"not counted: {NOT_COUNTED}")
+        yield Text(f"not modelled: {NOT_COUNTED}")
     elif isinstance(timing, ScheduleTiming) and timing.figures is not None:
         yield facts([*rows, *_schedule_timing_rows(timing, timing.figures)])
         if timing.figures.stated_energy_fj is None:

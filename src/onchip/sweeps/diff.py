@@ -180,7 +180,7 @@ def _why(cause: ReloadCause, plan: str) -> str:
     others = [one.tensor for one in cause.pushed_out_by[:MOST_NAMED]]
     more = len(cause.pushed_out_by) - len(others)
     named = ", ".join(others) + (f" and {more} more" if more > 0 else "")
-    pushed = f"pushed out by {named}" if others else str(cause.way)
+    pushed = f"evicted for {named}" if others else str(cause.way)
     return f"in the {plan}, steps {cause.left} to {cause.returned}: {pushed}; stays with {cause.bytes_to_stay} bytes"
 
 

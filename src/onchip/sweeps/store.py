@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 from onchip.answer.document import as_written
 from onchip.api.phases import phase
 from onchip.errors import InputError, InternalError, OutputError
-from onchip.formats.files import GREATEST_FILE_BYTES, canonical_sha256, too_large, write_file
+from onchip.formats.files import GREATEST_FILE_BYTES, SQLITE, canonical_sha256, too_large, write_file
 from onchip.sweeps.expression import Expression
 from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, SweepPoint, SweptMachine
 from onchip.sweeps.stored_row import RowFormat, ShownStore, StoredRow, columns_of, exported
@@ -78,8 +78,6 @@ def sources_of(package: Path) -> Iterator[Path]:
 APPLICATION_ID: Final = 0x6F6E6370
 """Marker in the header of the file that identifies a store of onchip."""
 STORE_VERSION: Final = 1
-SQLITE: Final = b"SQLite format 3\0"
-"""First bytes of every SQLite database."""
 
 TABLES: Final = """
 CREATE TABLE machines (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, overload
 from onchip.answer.words import SCALES, counted
 from onchip.errors import UsageError
 from onchip.reports.exports import spreadsheet_cell
-from onchip.reports.shared.facts import DataTable
+from onchip.reports.shared.facts import DataTable, shown
 from onchip.reports.shared.figures import Json
 from onchip.reports.shared.page import Card, rendered
 from onchip.sweeps.expression import Value
@@ -261,10 +261,10 @@ def sweep_tables(found: tuple[Swept | None, Sequence[StoredRow]]) -> Iterator[Re
     if swept is not None:
         progress = swept.progress
         spared = f", {progress.spared:,} off the front" if progress.spared else ""
-        end = "" if swept.is_over else "; stopped: the same command goes on"
+        end = "" if swept.is_over else "; stopped: repeat the command to continue"
         yield Text(
-            f"{counted(progress.points, 'point')}: {progress.computed:,} computed, {progress.settled:,} settled by "
-            f"others, {progress.kept_before:,} in the store before, {progress.failed:,} failed{spared}{end}"
+            f"{counted(progress.points, 'point')}: {progress.computed:,} computed, {progress.settled:,} inferred "
+            f"from others, {progress.kept_before:,} already stored, {progress.failed:,} failed{spared}{end}"
         )
 
 
@@ -274,9 +274,9 @@ def _table(rows: Sequence[StoredRow]) -> RenderableType:
     found = []
     for row in rows:
         record, answer = row.record, row.answer
-        status = f"{answer.status}{' (settled)' if answer.settled_by else ''}"
+        status = f"{answer.status}{' (inferred)' if answer.settled_by else ''}"
         figures = answer.objective_value, answer.lower_bound, answer.figures.peak_bytes
-        named = (str(record.get(name, "")) for name in names)
+        named = (shown(record.get(name)) for name in names)
         found.append((*named, status, *figures, f"{answer.seconds:.3f}"))
     return DataTable((*names, "status", "value", "bound", "peak", "seconds"), found)
 

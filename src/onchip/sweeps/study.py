@@ -447,7 +447,7 @@ class Study:
             raise UsageError(f"`{self.verb}` needs a whole machine", place="accelerators", expected="at least one")
         if not has_sram and not self.accelerators:
             raise UsageError(
-                "the study names no target", place="accelerators", expected="accelerators, or the parameter `sram`"
+                "the study names no target", place="accelerators", expected="an accelerator, or values of `sram`"
             )
 
     def _objectives_are_those_of_the_verb(self) -> None:

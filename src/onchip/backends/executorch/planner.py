@@ -406,7 +406,9 @@ def memory_map_of(accelerator: str | Path | None, capacity: int | str | None) ->
     accelerator that cannot be read.
     """
     if accelerator is not None and capacity is not None:
-        raise UsageError("both are given", place="accelerator, capacity", expected="one of them")
+        raise UsageError(
+            "accelerator and capacity are both given", place="accelerator, capacity", expected="one of them"
+        )
     if capacity is not None:
         from onchip.arch.sizes import parse_size
 

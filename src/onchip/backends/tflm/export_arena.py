@@ -74,10 +74,10 @@ def arena_export_object(export: ArenaExport) -> dict[str, object]:
 
 def arena_export_lines(export: ArenaExport) -> list[str]:
     """Say it in a few lines of words."""
-    proof = "proven least in this order" if export.status is Status.OPTIMAL else "not proven least"
+    proof = "proven minimum for this order" if export.status is Status.OPTIMAL else "not proven minimum"
     scratch = f", up to {export.most_scratch_bytes:,} of scratch" if export.most_scratch_bytes else ""
     lines = [
-        f"the arena's head takes {export.arena_bytes:,} bytes{scratch}: {proof} "
+        f"the tensors of the arena take {export.arena_bytes:,} bytes{scratch}: {proof} "
         f"(the runtime's own planner: {export.greedy_bytes:,})"
     ]
     if export.moved_operators:
@@ -296,7 +296,9 @@ def _chosen(read: ReadNetwork, check: Check, placed: Mapping[str, int]) -> _Choi
     end = max(at + read.graph.tensor[name].size_bytes for name, at in placed.items() if name in read.graph.tensor)
     least = min(one.places.taken_bytes for one in choices)
     if check.document.order is Order.FREE and least >= end + ALIGNMENT_BYTES:
-        change = "operators stand in another order than the plan's: inputs are there from the start, outputs to the end"
+        change = (
+            "another operator order than the plan's: the runtime keeps inputs from the start, and outputs to the end"
+        )
         order = places_in_order(read, searched_order(read, arena_contents(read, stated)))
         choices.append(replace(_in_order(read, order, {}), changes=(change,)))
     return min(choices, key=lambda one: one.places.taken_bytes)
@@ -309,8 +311,8 @@ def _in_order(read: ReadNetwork, order: tuple[int, ...], placed: Mapping[str, in
     if own is not None and own.taken_bytes <= least.taken_bytes:
         return _Choice(order, contents, ArenaPlaces(own.offsets_bytes, own.taken_bytes, least.lower_bound_bytes))
     if own is not None:
-        change = f"they would take {own.taken_bytes:,} bytes with the scratch buffers of kernels"
-    return _Choice(order, contents, least, (f"the plan's offsets are not kept: {change}",))
+        change = f"those of the plan would take {own.taken_bytes:,} bytes with the scratch buffers of kernels"
+    return _Choice(order, contents, least, (f"offsets recomputed: {change}",))
 
 
 def _offsets(read: ReadNetwork, choice: _Choice) -> list[int]:

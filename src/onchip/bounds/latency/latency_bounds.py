@@ -280,7 +280,7 @@ class LatencyBounds:
             around = [self._around(borders[at], self._ends[at]) for at in group]
             name = self._name_of(borders[group[0]])
             yield LatencyBound(f"{name}, then what follows it", min(follows for follows, _ in around))
-            yield LatencyBound(f"{name}, then loads that had no room", min(loaded for _, loaded in around))
+            yield LatencyBound(f"{name}, then loads delayed by the capacity", min(loaded for _, loaded in around))
 
     @cached_property
     def _ends(self) -> Sequence[Ends]:

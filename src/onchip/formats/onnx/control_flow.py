@@ -173,8 +173,8 @@ def _known(unfolding: Unfolding, operand: str, name: str) -> int | None:
     value = unfolding.inference.constants.value(operand) if operand else None
     array = None if value is None else numpy_helper.to_array(value)
     if array is not None and (array.size != 1 or array.dtype.kind not in "biu"):
-        what = f"what decides how it runs is {array.dtype}{list(array.shape)}"
-        raise GraphError(what, place=f"node {name!r}", expected="one truth value or integer")
+        what = f"its trip count or condition is {array.dtype}{list(array.shape)}"
+        raise GraphError(what, place=f"node {name!r}", expected="a scalar of int64 or bool")
     return None if array is None else int(array.reshape(-1)[0])
 
 

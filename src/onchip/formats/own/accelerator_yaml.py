@@ -19,7 +19,7 @@ from onchip.arch.energy_laws import EnergyLaw, EnergyTable, SquareRootLaw
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.arch.sharing import SharedKinds
 from onchip.arch.sizes import format_size, parse_size
-from onchip.errors import AcceleratorError, InputError, errors_in_file
+from onchip.errors import AcceleratorError, InputError, errors_in_file, nearest_first
 from onchip.formats.files import canonical_sha256, read_file
 from onchip.formats.own.fields import present
 from onchip.formats.validation import Doc, Format, check_format, errors_at, field_path, validate
@@ -165,7 +165,8 @@ def load_accelerator(name_or_path: str) -> Accelerator:
     if load is not None:
         return load()
     if not name_or_path.endswith((".yaml", ".yml")) and not Path(name_or_path).exists():
-        expected = f"a .yaml file or one of {', '.join((*OTHER_ACCELERATORS.names, *bundled_accelerators()))}"
+        name = nearest_first(name_or_path, (*OTHER_ACCELERATORS.names, *bundled_accelerators())) or "a "
+        expected = f"{name}name that `onchip accelerators` lists, or a .yaml file"
         raise InputError(f"no accelerator is called {name_or_path!r}", expected=expected)
     return read_accelerator(Path(name_or_path))
 

@@ -318,7 +318,8 @@ def part_of_model(
     """
     file = read.file
     if file.has_outer_buffers:
-        raise GraphError("its buffers lie behind the flatbuffer, where parts cannot be cut", expected="them inside")
+        what = "models with buffers outside the flatbuffer (above 2 GB) cannot be run"
+        raise GraphError(what, expected="a model with its buffers inside")
     with refused_if_damaged():
         front, table = Front(_ALIGNMENT_BYTES), file.table
         select = table.OperatorCodesLength()

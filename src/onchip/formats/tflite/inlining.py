@@ -315,8 +315,8 @@ class _Inlining:
     def _assign(self, step: InlinedStep) -> None:
         name = self.variables.of(step.operator, step.inputs, self._place(step))
         if self.undecided or len(step.inputs) < 2 or step.inputs[1] < 0:
-            what = f"it assigns {name[1]!r} where only a run decides whether it does"
-            expected = "an assignment of a value that always runs"
+            what = f"variable {name[1]!r} is assigned inside a conditional branch, or without a value"
+            expected = "assignments that run in every inference"
             raise GraphError(what, place=self._place(step), expected=expected)
         self.variables.held[name] = self.resolved(step.inputs[1])
 

@@ -36,15 +36,14 @@ EVEN_MAPPINGS: Final = MapSpace(
 )
 WITHOUT_BYPASS: Final = MapSpace(
     "mappings without bypass",
-    "all mappings in which every memory keeps each operand that it holds, if it has room for an element: each operand "
-    "cut at its own places, loops in any order and in any parts, over time and the dimensions of the array, the last "
-    "part of a loop shorter where they do not divide it",
+    "all mappings without bypass of a memory that holds an element of the operand: tiles of each operand of their own, "
+    "loops in any order, temporal or spatial, with perfect or imperfect factors",
 )
 ONE_UNROLLING: Final = MapSpace(
     "uneven mappings with one unrolling",
-    "all orders of the prime factors of the loops in time, beside one way to unroll the array; every memory keeps each "
-    "operand that it holds, if it has room for an element, each operand with its own cut anywhere; sums take the room "
-    "of partial ones wherever they arrive incomplete, tiles of the input room from their first row to their last",
+    "all orders of the prime factors of the temporal loops, with one spatial unrolling; no bypass of a memory that "
+    "holds an element of the operand; tiles of each operand of their own; incomplete sums have the width of partial "
+    "sums, and tiles of the input have all rows from the first to the last",
 )
 COSA_PROGRAM: Final = MapSpace("CoSA's program", "the schedules of CoSA's program, by its own objective and capacities")
 

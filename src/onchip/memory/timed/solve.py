@@ -180,7 +180,7 @@ class _LatencyPlanner:
         # Bands that are aligned apart may need more room than the whole.
         self._step_by_step(self._homes_of.whole())
         self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
-        space = f"all orders, all bands that files list, all transfers; bound: {bound.name}"
+        space = f"any operator order, listed splits and transfers; bound by {bound.name}"
         return replace(self._incumbent.result(METHOD), space=space)
 
     def _step_by_step(self, homes: Homes | None) -> None:

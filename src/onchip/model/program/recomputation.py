@@ -125,7 +125,7 @@ def _dram_bits_per_cycle(accelerator: Accelerator) -> int:
         return accelerator.bits_per_cycle(DRAM, accelerator.scratchpads[0].name)
     except AcceleratorError as error:
         raise UsageError(
-            "nothing says how many bytes DRAM moves while an operator runs again",
+            "a memory size states no DRAM bandwidth, which prices operators that run again",
             place="recompute allowed",
             expected="`recompute_price`, the cost of a million cycles, or an accelerator with DRAM's ports",
         ) from error

@@ -66,7 +66,14 @@ const canvases = (() => {
     context.fillStyle = paint("soft");
     context.lineWidth = 1;
     context.textAlign = "center";
-    for (const [at, text] of x.marks) { line(context, at, TOP, at, height - BOTTOM); context.fillText(text, at, height - BOTTOM + 16); }
+    let free = 0;
+    for (const [at, text] of x.marks) {
+      line(context, at, TOP, at, height - BOTTOM);
+      const half = context.measureText(text).width / 2;
+      if (at - half < free) continue;
+      context.fillText(text, at, height - BOTTOM + 16);
+      free = at + half + 6;
+    }
     context.textAlign = "right";
     for (const [at, text] of y.marks) { line(context, LEFT, at, width - RIGHT, at); context.fillText(text, LEFT - 6, at + 4); }
     context.textAlign = "center";

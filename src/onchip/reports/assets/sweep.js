@@ -115,7 +115,8 @@
 
   function drawParallel() {
     const names = [...new Set(["network", "accelerator", ...parameters(), ...facts.costs, ...metrics()])];
-    const axes = names.filter((name) => new Set(chosen.map((row) => value(row, name))).size > 1).slice(0, 12);
+    const axes = names.filter((name) => new Set(chosen.map((row) => value(row, name)).filter((one) => one !== null)).size > 1).slice(0, 12);
+    $("parallel-plot").style.minWidth = `${110 * axes.length}px`;
     parallel($("parallel-plot"), axes.map((name) => ({ ...axisOf(name), values: chosen.map((row) => (name === "network" ? file(value(row, name)) : value(row, name))) })), chosen, (row) => !picked || row === picked);
   }
 

@@ -619,7 +619,9 @@ def utilisation(layers: Sequence[CostedLayer]) -> Json:
 def roofline(layers: Sequence[CostedLayer], accelerator: Accelerator) -> Json:
     """Return MACs per byte of DRAM traffic against MACs a cycle, below the roof of array and DRAM."""
     names = [one.name for one in layers]
-    intensities, rates = zip(*(_intensity_and_rate(one.cost) for one in layers), strict=True)
+    moved_bytes = [sum(a.elements * a.bits for a in one.cost.accesses if a.memory == DRAM) / 8 for one in layers]
+    intensities = [one.cost.macs / max(moved, 1.0) for one, moved in zip(layers, moved_bytes, strict=True)]
+    rates = [one.cost.macs / one.cost.cycles for one in layers]
     peak = float(layers[0].cost.units)
     ends = [min(intensities) / 4, max(intensities) * 4]
     bytes_per_cycle = _dram_bytes_per_cycle(accelerator)
@@ -637,11 +639,6 @@ def roofline(layers: Sequence[CostedLayer], accelerator: Accelerator) -> Json:
         "x": {"type": "log", "title": "operational intensity (MACs per byte of DRAM traffic)"},
         "y": {"type": "log", "title": "MACs per cycle", "lowest": lowest, "highest": peak * 2},
     }
-
-
-def _intensity_and_rate(cost: LayerCost) -> tuple[float, float]:
-    moved_bytes = sum(one.elements * one.bits for one in cost.accesses if one.memory == DRAM) / 8
-    return cost.macs / max(moved_bytes, 1.0), cost.macs / cost.cycles
 
 
 def _dram_bytes_per_cycle(accelerator: Accelerator) -> float:

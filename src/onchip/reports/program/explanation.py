@@ -177,7 +177,7 @@ def _spills(explanation: Explanation) -> Iterator[str]:
     tensors = len({cause.tensor.name for cause in found})
     cost = _cost(history, sum(cause.cost for cause in found))
     times = counted(len(found), "time")
-    yield f"{counted(tensors, 'tensor')} left before the last use and came back, {times}, at a cost of {cost}:"
+    yield f"{counted(tensors, 'tensor')} evicted and read again, {times}, at a cost of {cost}:"
     groups = _by_tensor(found)
     for causes in groups[:MOST_SHOWN]:
         yield ""
@@ -204,7 +204,7 @@ def _spills_of_tensor(history: History, causes: Sequence[ReloadCause]) -> Iterat
     """Yield the count and the cost of several spills, and the most expensive spill."""
     if len(causes) > 1:
         tensor, bands = causes[0].tensor, len({cause.tensor.name for cause in causes})
-        of = f"{bands} bands of {tensor.part_of}" if bands > 1 else tensor.name
+        of = f"{bands} tiles of {tensor.part_of}" if bands > 1 else tensor.name
         yield f"{of}, {counted(len(causes), 'time')} at {sum(cause.cost for cause in causes):,}; the most expensive:"
     yield from _spill(history, causes[0])
 
@@ -215,7 +215,7 @@ def _moves(explanation: Explanation) -> Iterator[str]:
         return
     cost = _cost(history, sum(history.cost(move) for move in moved))
     tensors = counted(len({move.tensor for move in moved}), "tensor")
-    yield f"\n{tensors} went from one scratchpad to another, {counted(len(moved), 'time')}, at a cost of {cost}:"
+    yield f"\n{tensors} moved between scratchpads, {counted(len(moved), 'time')}, at a cost of {cost}:"
     for move in moved[:MOST_SHOWN]:
         place = f"{move.source} to {move.target} before step {move.step}"
         yield f"  {move.tensor} ({exact_bytes(move.size_bytes)}) from {place}, {history.cost(move):,}"
@@ -240,7 +240,7 @@ def _runs_again(explanation: Explanation) -> Iterator[str]:
 
 def _cost(history: History, cost: int) -> str:
     unit = history.problem.objective.unit
-    return f"{cost:,}" if unit == "bytes" else amount(cost, unit)
+    return amount(cost, unit)
 
 
 def _spill(history: History, cause: ReloadCause) -> Iterator[str]:
@@ -254,19 +254,19 @@ def _spill(history: History, cause: ReloadCause) -> Iterator[str]:
         return
     if step is None:
         what = "address" if len(history.problem.memories) == 1 else "place"
-        yield f"  away between steps {cause.left - 1} and {cause.left}: it only moves to another {what}"
+        yield f"  evicted between steps {cause.left - 1} and {cause.left}, only to move to another {what}"
         return
     last = cause.returned - 1
-    yield f"  away in {f'steps {cause.left} to {last}' if last > cause.left else f'step {cause.left}'}"
+    yield f"  spilled in {f'steps {cause.left} to {last}' if last > cause.left else f'step {cause.left}'}"
     if not cause.is_forced:
         yield f"  the tensor would fit by bytes{_in(history, cause.memory)}: {_unforced(history)}"
         return
     operands = operands_in(history, step)
     needed = [f"{one.tensor} ({one.size_bytes:,})" for one in cause.pushed_out_by if one.tensor in operands]
     kept = [f"{one.tensor} ({one.size_bytes:,})" for one in cause.pushed_out_by if one.tensor not in operands]
-    beside = f" with {_listed(kept)} kept for later" if kept else ""
-    by = f"by operands {_listed(needed)}{beside}" if needed else f"by {_listed(kept)} kept for later"
-    yield f"  evicted{_in(history, cause.memory, 'of')} in {_step(history, step)} {by}"
+    kept_words = f"{_listed(kept)}, needed later" if kept else ""
+    by = " and ".join(filter(None, (f"the operands {_listed(needed)}" if needed else "", kept_words)))
+    yield f"  evicted{_in(history, cause.memory, 'of')} in {_step(history, step)} for {by}"
     more = cause.bytes_to_stay - cause.memory.capacity_bytes
     with_bytes = f"{exact_bytes(cause.bytes_to_stay)}{_in(history, cause.memory)}"
     yield f"  capacity needed to stay: {with_bytes}, {more:,} more, with all other residents unchanged"
@@ -277,8 +277,8 @@ def _why_not_back(history: History, cause: ReloadCause) -> str:
         return f"another scratchpad still holds it: {cause.target} gets a copy before step {cause.returned}"
     writer = history.problem.graph.producer[cause.tensor.name].name
     return (
-        f"goes through DRAM between steps {cause.left - 1} and {cause.returned}: nothing leads from where "
-        f"{writer} may leave it to a scratchpad from which its next reader takes it"
+        f"moved through DRAM between steps {cause.left - 1} and {cause.returned}: no link connects the scratchpads of "
+        f"{writer} and of the next reader"
     )
 
 

@@ -255,7 +255,7 @@ def _sections(findings: Findings) -> Iterator[Section]:
     )
     timed = findings.timeline
     if timed is None:
-        yield section("timeline", "Timeline", f"There is no timeline: {findings.no_timeline}.")
+        yield section("timeline", "Timeline", f"No timeline: {findings.no_timeline}.")
         return
     rows = DataTable(("figure", "value"), timeline_rows(timed))
     label = "Timeline of the array, of DMA, of DRAM and of each scratchpad"
@@ -269,11 +269,11 @@ def _spill_words(findings: Findings) -> str:
         steps = "step" if forced == 1 else f"{forced} steps"
         return f"Triangles mark the {steps} in which a tensor that is needed later does not fit."
     if not causes:
-        return "Nothing is spilled."
+        return "The plan spills no tensor."
     if all(one.way is not ReloadPurpose.BACK for one in causes):
-        no_link = "no link leads from the scratchpad of the writer to that of the reader"
-        return f"No step exceeds the capacity: spilled tensors go through DRAM because {no_link}."
-    return "No step exceeds the capacity: spilled tensors had no free address range, or a better plan exists."
+        no_link = "the scratchpads of writer and reader are not linked"
+        return f"Spilled tensors go through DRAM because {no_link}; the tensors of each step would fit."
+    return "Spilled tensors had no free address range, or a better plan exists; the tensors of each step would fit."
 
 
 def _expensive_grid(findings: Findings) -> DataTable:

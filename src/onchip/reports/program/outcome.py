@@ -14,7 +14,7 @@ from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import amount, counted, exact_bytes, picked, printable, short_bytes
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import unstated_energies, working_verbs
+from onchip.arch.energies import unstated_energies, working_verbs, working_verbs_words
 from onchip.arch.memory import Access, Memory, Operand
 from onchip.arch.sharing import Share
 from onchip.ir.graph import Graph
@@ -192,7 +192,7 @@ class Findings:
     rows: Sequence[tuple[str, str]] = ()
     baselines: tuple[BaselinePlan, ...] = ()
     timeline: Timeline | None = None
-    no_timeline: str = "no accelerator was named"
+    no_timeline: str = "the accelerator is unknown; `report --accelerator NAME` draws one"
     history: History = field(init=False)
     reload_causes: tuple[ReloadCause, ...] = field(init=False)
 
@@ -229,11 +229,6 @@ def memory_title(memory: Memory) -> str:
 def operand_words(memory: Memory) -> str:
     """Name what a memory holds: `input and weight`."""
     return " and ".join(memory.holds)
-
-
-def links_words(problem: Problem) -> str:
-    """Name the ways between scratchpads: `left -> right, right -> left`."""
-    return ", ".join(f"{source} -> {target}" for source, target in problem.transfers.links)
 
 
 TILES = "`tiles='auto'`"
@@ -289,7 +284,7 @@ def oversize_words(oversize: Oversize) -> str:
     """Say which operand no scratchpad takes, or how large the largest is that may hold it."""
     tensor = f"{oversize.operand} {printable(oversize.tensor.name)} ({exact_bytes(oversize.tensor.size_bytes)})"
     if oversize.largest is None:
-        return f"no scratchpad holds {tensor}"
+        return f"{tensor} fits in no scratchpad"
     largest = f"{oversize.largest.name} ({exact_bytes(oversize.largest_bytes)})"
     return f"{tensor} is larger than {largest}, the largest scratchpad that may hold it"
 
@@ -500,14 +495,17 @@ def findings_rows(findings: Findings) -> Rows:
     problem, claim, reading = findings.problem, findings.claim, findings.document.reading
     rows = _head_rows(problem, reading.bits)
     if claim is None:
-        rows.append(("status", "not claimed, the plan file makes no claim"))
+        rows.append(("status", "unknown: the plan file claims none"))
     else:
         unit, value = Objective(claim.objective).unit, int(claim.objective_value)
         gap = (value - int(claim.lower_bound)) / value if value else 0.0
         order, measure = findings.document.order, _measure(problem, findings.figures)
-        covers = "not stated by the file" if order is None else _ORDERS[order]
+        covers = "unknown: the file does not state it" if order is None else _ORDERS[order]
         claimed = Proof(claim.status, measure, unit, value, int(claim.lower_bound), gap, covers)
-        rows += [*claimed.rows, ("claim", f"of {claim.method}; the verifier recomputed the figures, not the bound")]
+        rows += [
+            *claimed.rows,
+            ("claim", f"by method {claim.method}; the verifier recomputed the figures, not the bound"),
+        ]
     rows += _figure_rows(problem, findings.figures, findings.history, None)
     return [*rows, ("M_R", least_need_words(findings.required, findings.required.operator.name))]
 
@@ -516,7 +514,7 @@ def _head_rows(problem: Problem, bits: int | None) -> Rows:
     rows = [("network", f"{problem.graph.name}, {counted(len(problem.graph.operators), 'operator')}")]
     rows += [("scratchpad", memory_words(memory, exact_bytes(memory.capacity_bytes))) for memory in problem.memories]
     if problem.transfers.links:
-        rows.append(("links", links_words(problem)))
+        rows.append(("links", ", ".join(f"{source} -> {target}" for source, target in problem.transfers.links)))
     if problem.objective is Objective.LATENCY and problem.count is Count.ACTIVATIONS:
         is_streamed = not any(Operand.WEIGHT in memory.holds for memory in problem.memories)
         streamed = ": no scratchpad holds weights, so operators stream them" if is_streamed else ""
@@ -666,7 +664,7 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
     for role in Role:
         tensors = graph.with_role(role)
         size_bytes = sum(tensor.size_bytes for tensor in tensors)
-        rows.append((f"{role} tensors", f"{len(tensors):,}, {exact_bytes(size_bytes)}"))
+        rows.append((f"{role} tensors", f"{len(tensors):,} ({exact_bytes(size_bytes)})"))
     rows += [
         ("M_R", least_need_words(required, required.operator.name)),
         ("M_P", _min_peak(description)),
@@ -676,7 +674,7 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
     if graph.states:
         size_bytes = sum(graph.tensor[state.old].size_bytes for state in graph.states)
         rows.append(("state", f"{counted(len(graph.states), 'tensor')}, {exact_bytes(size_bytes)}"))
-    rows += [(f"`share='{one.share}'`", _shared(one)) for one in description.needs if one.share is not Share.NONE]
+    rows += [(f"with share={one.share}", _shared(one)) for one in description.needs if one.share is not Share.NONE]
     largest = [
         (tensor.name, tensor.role, "-" if tensor.shape is None else "x".join(map(str, tensor.shape)), tensor.size_bytes)
         for tensor in largest_tensors(description)
@@ -716,7 +714,7 @@ def accelerators_table(accelerators: Iterable[Accelerator]) -> RenderableType:
         sizes = ", ".join(f"{memory.name} {short_bytes(memory.capacity_bytes)}" for memory in one.scratchpads)
         memories = f"{sizes} + {counted(others, 'level')}" if others else sizes
         energies = "unstated" if unstated_energies(one) else "stated"
-        rows.append((one.name, _array_words(one), memories, energies, ", ".join(working_verbs(one))))
+        rows.append((one.name, _array_words(one), memories, energies, working_verbs_words(one)))
     return DataTable(("accelerator", "array", "memories", "energies", "works with"), rows)
 
 
@@ -731,7 +729,7 @@ def accelerator_tables(accelerator: Accelerator) -> Iterator[RenderableType]:
             ("array", _array_words(accelerator)),
             ("energy of a MAC", "unstated" if mac_energy is None else f"{mac_energy:.3g} pJ"),
             *clock,
-            ("works with", ", ".join(working_verbs(accelerator))),
+            ("works with", working_verbs_words(accelerator)),
         ]
     )
     levels = {level.memory.name: level.access for level in accelerator.levels}

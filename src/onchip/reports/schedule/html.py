@@ -300,11 +300,11 @@ class DrawnSchedule:
             "energy",
             "Energy",
             "Energy of multiply-accumulates, of accesses for operands, and of copies between memories.",
-            heading("By memory and cause"),
+            heading("Energy by memory and cause"),
             still("energy-plot", "Energy by memory and cause"),
-            heading("By group and memory"),
+            heading("Energy by group and memory"),
             still("stacks-by-memory", "Energy of each group by memory"),
-            heading("By group and cause"),
+            heading("Energy by group and cause"),
             still("stacks-by-cause", "Energy of each group by cause"),
         )
         yield section(
@@ -351,7 +351,7 @@ class DrawnSchedule:
                 parts.append(lead(f"{_extents(each.problem.layer)} ({each.times:,} times)"))
             parts.append(code(loop_nest(each.problem, each.mapping)))
         if not nests:
-            parts.append(lead("No loop nest: each operand is read once, and each output is written once."))
+            parts.append(lead("Data movement only: the operator reads each operand once, and writes each output once."))
         if len(nests) > MOST_NESTS:
             parts.append(lead(f"{len(nests) - MOST_NESTS} more kinds of tiles are not shown."))
         return details(f"{head}: {short_energy(one.stated_energy_pj)}, {one.cycles:,} cycles", *parts, anchor=anchor)

@@ -191,7 +191,7 @@ def schedule_check_tables(check: ScheduleCheck) -> Iterator[RenderableType]:
             yield Text(unknown_energy(check.document.accelerator))
     yield from (Text(printable(note)) for note in check.document.accelerator.notes)
     for what in check.verdict.not_checked:
-        yield Text(f"not checked: {what}")
+        yield Text(f"not verified: {what}")
     count = len(check.verdict.violations)
     yield Text("the schedule is legal" if check.is_legal else counted(count, "violation"))
 
@@ -498,7 +498,7 @@ def front_html(front: FrontOutcome, typed: str) -> str:
             section(
                 "front",
                 "Pareto front",
-                "Each mark is a schedule that no other schedule dominates. Click a mark to find its row.",
+                "Marks are schedules that no other schedule dominates. Click a mark to find its row.",
                 *plots,
             ),
             section(

@@ -72,7 +72,7 @@ def memory_parts(drawn: DrawnResidencies, memories: Sequence[Memory], *, has_cyc
         yield heading(memory_title(memory))
         count, is_coarse = drawn.counts.get(memory.name, 0), memory.name in drawn.coarse
         if not count:
-            yield lead("No tensor is ever resident there.")
+            yield lead("This memory holds no tensor.")
             continue
         if is_coarse:
             too_many = f"{count:,} residencies are too many to draw one by one"

@@ -29,9 +29,10 @@ MOST_LINKS: Final = 6
 
 
 def latency_rows(parts: LatencyParts) -> Iterator[tuple[str, str]]:
-    """Yield each part's name and its cycles."""
+    """Yield the name and the cycles of each part that is not zero."""
     for name, cycles in parts.by_name.items():
-        yield PART_WORDS[name], f"{cycles:,} cycles"
+        if cycles:
+            yield PART_WORDS[name], f"{cycles:,} cycles"
 
 
 def latency_words(parts: LatencyParts) -> str:

@@ -98,7 +98,12 @@ def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
                 "and offload, copies between layers.",
                 still("latency-plot", "Cycle breakdown of each group"),
             ),
-            section("stacks", "Fused groups", f"Search space: {outcome.space}.", *groups),
+            section(
+                "stacks",
+                "Fused groups",
+                f"Tile sizes and memory levels of the groups that run in tiles. Search space: {outcome.space}.",
+                *groups,
+            ),
         ),
         figures,
         (*remarks(outcome),),
@@ -108,6 +113,9 @@ def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
 def _group(outcome: FusionOutcome, at: int, figures: Json) -> Iterator[Part]:
     """Yield the heat maps, the memory levels and the cached bytes of one fused group."""
     one = outcome.stacks[at]
+    heats = [(f"heat-{at}-{mode}", str(mode)) for mode in OverlapMode if f"heat-{at}-{mode}" in figures]
+    if one.cost.tiles == 1 and not heats:
+        return
     tiling = str(one.strategy.tiling) if one.cost.tiles > 1 else "one tile"
     yield heading(f"{labels_of(outcome)[at]}: {tiling}")
     if one.cost.tiles > 1:
@@ -115,7 +123,6 @@ def _group(outcome: FusionOutcome, at: int, figures: Json) -> Iterator[Part]:
             short_bytes(sum(bits.values()) // 8) for bits in (one.cost.row_cache_bits, one.cost.column_cache_bits)
         )
         yield lead(f"Column cache {columns}, row cache {rows}.")
-    heats = [(f"heat-{at}-{mode}", str(mode)) for mode in OverlapMode if f"heat-{at}-{mode}" in figures]
     if heats:
         yield lead("Heat map of the cost by tile size. A dot marks an exact cost; other cells show lower bounds.")
         yield side_by_side(still(name, f"Heat map of costs, {mode}", mode) for name, mode in heats)

@@ -161,7 +161,7 @@ def fusion_rows(outcome: FusionOutcome) -> Rows:
     if outcome.document is not None and outcome.document.reading.bits is None:
         rows += element_words(bits for layer in outcome.network.layers for bits in element_bits(layer.layer))
     rows += fusion_proof(outcome).rows
-    if among := proof_words(outcome, "that were searched"):
+    if among := proof_words(outcome, "searched"):
         rows.append(("searched", among))
     if (figures := outcome.figures) is not None:
         energies = figures_by_size(_energies_by_memory(outcome.sums))

@@ -449,22 +449,22 @@ def whole_layer(network: FusableNetwork, span: LayerSpan) -> StackChoice:
 def space_described(network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions) -> str:
     """Return a description of the strategies that were searched."""
     if not spans:
-        return "the one strategy without stacks: every operator runs outside of them"
-    count = f"{len(spans)} stack{'' if len(spans) == 1 else 's'} as given"
-    cuts = "stacks that no branch leaves, cut anywhere" if options.groups == OPTIMAL else count
+        return "no operator can run in a fused group"
+    count = f"{len(spans)} given fused group{'' if len(spans) == 1 else 's'}"
+    cuts = "fused groups with one exit, of any consecutive layers" if options.groups == OPTIMAL else count
     if options.tile is not None:
         tiles = f"tiles of {options.tile[0]} x {options.tile[1]}"
     else:
         largest = max((network.layers[span.stop - 1].output for span in spans), key=lambda one: one.columns * one.rows)
         columns = _listed(options.tile_sizes.along_columns(largest.columns))
         rows = _listed(options.tile_sizes.along_rows(largest.rows))
-        tiles = f"tiles of the list {options.tile_sizes} (of the largest map: columns {columns}; rows {rows})"
-    shared = "" if options.combination is Combination.BEST else ", the same in all stacks, cut to each one's map"
-    homes = "on the chip or in DRAM" if options.maps_stay else "in DRAM"
-    alone = "as one tile" if options.tile is None else "in these or as one tile"
+        tiles = f"tile sizes {options.tile_sizes} (for the largest feature map: columns {columns}; rows {rows})"
+    shared = "" if options.combination is Combination.BEST else ", the same for all groups"
+    homes = "on chip or in DRAM" if options.maps_stay else "in DRAM"
+    alone = "untiled" if options.tile is None else "in these tiles or untiled"
     return (
-        f"{cuts}; {tiles}{shared}, {', '.join(options.modes)}; a stack of one layer {alone}; maps between stacks "
-        f"{homes}; memory levels of a tile by the model's rule, and each layer of a tile as the mapper maps it"
+        f"{cuts}; {tiles}{shared}; overlap modes {', '.join(options.modes)}; single layers {alone}; feature maps "
+        f"between groups {homes}; in each tile, memory levels by the model's rule and loop mappings by the mapper"
     )
 
 

@@ -171,8 +171,8 @@ def _span(network: FusableNetwork, text: str) -> LayerSpan:
         if first in numbers and last in numbers and numbers[first] <= numbers[last]:
             return LayerSpan(numbers[first], numbers[last] + 1)
     count = len(network.layers)
-    expected = f"one, greedy, optimal, or stacks like 0-3,4-{max(count - 1, 4)} of layers 0 to {count - 1}"
-    raise UsageError(f"{text!r} is no stack", file=network.name, place=PLACE, expected=expected)
+    expected = f"one, greedy, optimal, layers, or groups of layers 0 to {count - 1} like 0-1,2-{max(count - 1, 2)}"
+    raise UsageError(f"{text!r} is not a group of layers", file=network.name, place=PLACE, expected=expected)
 
 
 def whole(output: FeatureMap) -> Tiling:

@@ -247,8 +247,7 @@ def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[in
 def cannot_run_in_tiles(graph: Graph, number: int, stack: ScheduledStack, why: InputError) -> ScheduleError:
     """Return the error for a stack whose layers or tiles were rejected for the given reason."""
     reason = why.what.removeprefix("it cannot be fused: ")
-    of_what = f"{why.place}: " if why.place else ""
-    what = f"it cannot run in tiles: {of_what}{reason}"
+    what = f"it cannot run in tiles: {InputError(reason, place=why.place)}"
     return ScheduleError(what, file=graph.name, place=place_of_stack(number, stack), expected=why.expected)
 
 
@@ -259,7 +258,10 @@ def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> AnyTiles:
         place, expected = f"operator {last!r}", "a stack of its own, or one with its readers"
         raise ScheduleError("a view leaves the stack", place=place, expected=expected)
     if tiling.columns > output.columns or tiling.rows > output.rows:
-        what, expected = f"{tiling.columns}x{tiling.rows} is no tile of it", f"at most {output.columns}x{output.rows}"
+        what, expected = (
+            f"a tile of {tiling.columns}x{tiling.rows} is too large",
+            f"at most {output.columns}x{output.rows}",
+        )
         raise ScheduleError(what, place=f"feature map {output.name!r}", expected=expected)
     if tiling.channels is None:
         return StackInTiles.of(Stack(network.inputs, network.layers), tiling)

@@ -260,8 +260,8 @@ class ChannelBands:
 def _ensure_it_may_run_in(channels: Channels, operator: Operator, parts: int) -> None:
     place, splits = f"operator {operator.name!r}", operator.stated.splits
     if splits is None or splits.cycles_of(parts) is None:
-        ways = "none" if splits is None else ", ".join(str(parts) for parts, _ in splits.ways)
-        raise GraphError(f"its file states no cost of {parts} parts", place=place, expected=f"of these: {ways}")
+        ways = ", ".join(str(parts) for parts, _ in splits.ways) if splits else "a graph file that lists splits"
+        raise GraphError(f"the file states no split into {parts} tiles", place=place, expected=ways)
     cut_inputs = operator.inputs if splits.cuts_inputs else ()
     for name in (*operator.outputs, *operator.parameters, *cut_inputs):
         count = channels.count(channels.graph.tensor[name])
