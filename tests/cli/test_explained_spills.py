@@ -49,6 +49,6 @@ def test_bands_of_one_tensor_are_told_together(onchip: Program, tmp_path: Path) 
     costs = [cause["cost"] for cause in onchip("explain", plan, network, "--json").json["absences"]]
     words = " ".join(onchip("explain", plan, network).out.split())
 
-    assert f"13 bands of map, 13 times at {sum(costs)}; the most expensive: kept13 (23 bytes) costs {costs[0]}" in words
-    assert words.count("evicted") == 1
+    assert f"13 tiles of map, 13 times at {sum(costs)}; the most expensive: kept13 (23 bytes) costs {costs[0]}" in words
+    assert words.count("evicted in step") == 1
     assert "more, at" not in words
