@@ -1,14 +1,15 @@
 """Lower bound on the cost of limited capacity: a shortest path over the cuts between groups of operators.
 
-A state is a prefix of operators that have run, and for each live feature map the number of bits that pass DRAM. These
-numbers form intervals: the cost is that of the first number of an interval, and the room that of the last.
-docs/schedule.md, section 8, proves that no schedule costs less.
+A state is a prefix of operators that have run, and for each live feature map the number of bits that the next group
+that reads the map gets from DRAM after the last one that did. These numbers form intervals: the cost is that of the
+first number of an interval, and the room that of the last. docs/schedule.md, section 8, proves that no schedule costs
+less.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice, product
@@ -28,6 +29,8 @@ _CHUNK: Final = 16
 _FEW_LOADS: Final = 4
 """Number of operators of a group, those with the most bits inside it, that are examined first."""
 _ANY_NUMBER: Final = 2**62
+_MOST_BESIDE: Final = 3
+"""Number of live maps up to which the readers of each of them get different bits from DRAM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +93,35 @@ class Passing:
 class _Arc:
     """A group as an arc between two prefixes.
 
-    Maps stay live `through` it, are `read` last in it, or are `written` by it.
+    Maps stay live `through` it, are read and stay live (`again`), are `read` last in it, or are `written` by it. Those
+    in `again` have two axes, for the bits that this group and the next reader get from DRAM.
     """
 
     before: Prefix
     prefix: Prefix
     through: tuple[str, ...]
+    again: tuple[str, ...]
     read: tuple[str, ...]
     written: tuple[str, ...]
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return (*self.through, *self.read, *self.written)
+        return (*self.through, *self.again, *map(_next, self.again), *self.read, *self.written)
+
+    @property
+    def ending(self) -> tuple[str, ...]:
+        """The axes that do not belong to the state after the group."""
+        return (*self.again, *self.read)
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The maps that are live after the group, in the order of their axes."""
+        return (*self.through, *self.again, *self.written)
+
+
+def _next(name: str) -> str:
+    """Return the name of a map's axis for its next reader."""
+    return f"{name}\n"
 
 
 @dataclass(slots=True)
@@ -112,6 +132,8 @@ class CutPaths:
     room_bits: int
     largest_bits: int
     _waiting: dict[Prefix, tuple[str, ...]] = field(default_factory=dict, init=False)
+    _reading: dict[str, Prefix] = field(default_factory=dict, init=False)
+    """Map each map to its readers, if there are several that see the same bits and may get other ones from DRAM."""
     _passing: dict[str, Passing] = field(default_factory=dict, init=False)
     _known: dict[int, _PricedGroup] = field(default_factory=dict, init=False)
     _found: list[tuple[RoomPricing, float]] = field(default_factory=list, init=False)
@@ -142,7 +164,11 @@ class CutPaths:
         for name, every in seen.items():
             read = [self.network.operators[at].map_bits.get(name, 0) for at in self.network.readers[name]]
             intervals = _INTERVALS[min(beside[name], len(_INTERVALS)) - 1]
-            self._passing[name] = Passing.of(max(every), min(read), self.room_bits, intervals)
+            passing = Passing.of(max(every), min(read), self.room_bits, intervals)
+            self._passing |= {name: passing, _next(name): passing}
+            is_seen_alike = min(read) == max(every) > 0
+            if is_seen_alike and len(read) > 1 and beside[name] <= _MOST_BESIDE:
+                self._reading[name] = readers[name]
 
     def _groups(self, pricing: RoomPricing) -> list[list[TiledGroup]] | None:
         """Return the tiled groups that end with each operator, without those whose weights cost too much.
@@ -201,15 +227,20 @@ class CutPaths:
             for group in (one for at in ends for one in groups[at] if one.operators & ~prefix == 0):
                 arc = self._arc(prefix ^ group.operators, prefix)
                 self._improve_in_tiles(best, arc, paid[arc.before], group, pricing)
-            paid[prefix] = np.where(self._staying(self._waiting[prefix]) <= self.room_bits, best, inf)
+            paid[prefix] = np.where(
+                self._staying(self._waiting[prefix], self._waiting[prefix]) <= self.room_bits, best, inf
+            )
         return float(paid[prefixes[-1]].min())
 
     def _arc(self, before: Prefix, prefix: Prefix) -> _Arc:
         old, new = self._waiting[before], self._waiting[prefix]
+        stay = [name for name in old if name in new]
+        again = tuple(name for name in stay if self._reading.get(name, 0) & prefix & ~before)
         return _Arc(
             before,
             prefix,
-            tuple(name for name in old if name in new),
+            tuple(name for name in stay if name not in again),
+            again,
             tuple(name for name in old if name not in new),
             tuple(name for name in new if name not in old),
         )
@@ -221,27 +252,35 @@ class CutPaths:
     def _with(self, arc: _Arc, paid: Floats, cost: Floats, pricing: RoomPricing) -> Floats:
         """Return the costs after a group. `cost` is a number or an array with the axes of the arc."""
         total = self._at_arc(arc, paid, pricing) + cost
-        first = len(arc.through)
-        total = total.min(axis=tuple(range(first, first + len(arc.read)))) if arc.read else total
-        left = (*arc.through, *arc.written)
-        return total.transpose([left.index(name) for name in self._waiting[arc.prefix]])
+        ended = np.asarray(total.min(axis=tuple(arc.axes.index(name) for name in arc.ending)))
+        return ended.transpose([arc.left.index(name) for name in self._waiting[arc.prefix]])
 
     def _at_arc(self, arc: _Arc, paid: Floats, pricing: RoomPricing) -> Floats:
-        """Return the costs before a group with the axes of the arc, and those of written maps that pass DRAM."""
+        """Return the costs before a group with the axes of the arc, and those of bits that pass DRAM from then on.
+
+        Bits of a map that only the second group that reads it gets from DRAM are written there, too.
+        """
         old = self._waiting[arc.before]
-        order = [old.index(name) for name in (*arc.through, *arc.read)]
-        total = paid.transpose(order).reshape([*(paid.shape[at] for at in order), *(1 for _ in arc.written)])
+        size = {name: len(self._passing[name].first) for name in old}
+        total = paid.transpose([old.index(name) for name in (*arc.through, *arc.again, *arc.read)])
+        total = total.reshape([size.get(name, 1) for name in arc.axes])
         for name in arc.written:
             total = total + float(pricing.maps[name]) * self._along(arc.axes, name, self._passing[name].first)
+        for name in arc.again:
+            first = self._along(arc.axes, _next(name), self._passing[name].first)
+            total = total + float(pricing.reads[name]) * first
+            if not self._reading[name] & arc.before:
+                last = self._along(arc.axes, name, self._passing[name].last)
+                total = total + float(pricing.maps[name] - pricing.reads[name]) * np.maximum(first - last, 0.0)
         return total
 
     def _along(self, axes: Sequence[str], name: str, numbers: Floats) -> Floats:
         """Return an array by interval of one map, reshaped to lie along the map's axis."""
         return numbers.reshape([-1 if one == name else 1 for one in axes])
 
-    def _staying(self, names: Sequence[str]) -> Floats:
+    def _staying(self, axes: Sequence[str], names: Sequence[str]) -> Floats:
         """Return the bits on the chip of live maps, by their intervals."""
-        return self._total(names, {name: self._passing[name].staying for name in names})
+        return self._total(axes, {name: self._passing[name].staying for name in names})
 
     def _total(self, axes: Sequence[str], numbers: Mapping[str, Floats]) -> Floats:
         found = np.zeros([1] * len(axes))
@@ -249,12 +288,28 @@ class CutPaths:
             found = found + self._along(axes, name, each)
         return found
 
+    def _throughout(self, arc: _Arc, but: Collection[str] = ()) -> Floats:
+        """Return the bits on the chip during a whole group: of live maps that no operator writes or reads last in it.
+
+        Bits of a map that neither the group nor the next reader gets from DRAM stay there.
+        """
+        found = self._staying(arc.axes, [name for name in arc.through if name not in but])
+        for name in arc.again:
+            if name not in but:
+                passing = self._passing[name]
+                missing = (self._along(arc.axes, each, passing.last) for each in (name, _next(name)))
+                found = found + np.maximum(passing.least - sum(missing), 0.0)
+        return found
+
     def _whole(self, arc: _Arc, at: int) -> Floats:
         """Return the cost of an operator that runs whole: 0 if its maps and the live maps fit, else infinity."""
         operator = self.network.operators[at]
-        waits = {name: self._passing[name].staying for name in arc.through if name not in operator.map_bits}
         own = {name: self._passing[name].whole(bits) for name, bits in operator.map_bits.items() if name in arc.axes}
-        fits = self._total(arc.axes, {**waits, **own}) <= self.room_bits
+        taken = self._throughout(arc, operator.map_bits)
+        for name, each in own.items():
+            staying = self._along(arc.axes, _next(name), self._passing[name].staying) if name in arc.again else 0.0
+            taken = taken + np.maximum(self._along(arc.axes, name, each), staying)
+        fits = taken <= self.room_bits
         for name, bits in operator.map_bits.items():
             if bits > self.largest_bits and name in own:
                 fits = fits & (self._along(arc.axes, name, own[name]) == 0)
@@ -268,37 +323,35 @@ class CutPaths:
         share of the channels as the last slice of the output, is written next to them, or passes DRAM. An input that is
         streamed there is read at least twice if no slice has it on the chip, or if it comes from DRAM at first.
         """
-        operators, found = self.network.operators, np.zeros(())
-        waits = {name: self._passing[name].staying for name in arc.through}
+        operators, found, waits = self.network.operators, np.zeros(()), self._throughout(arc)
         (output,) = operators[last].outputs
         written = {output: self._passing[output].staying} if output in arc.written else {}
         for at in members(group):
             one, (own,) = operators[at], operators[at].outputs
             of_output, of_own = operators[last].map_bits.get(output, 0), one.map_bits.get(own, 0)
-            staying = {name: np.maximum(bits - max(of_output - of_own, 0), 0.0) for name, bits in written.items()}
+            staying = self._total(
+                arc.axes, {name: np.maximum(bits - max(of_output - of_own, 0), 0.0) for name, bits in written.items()}
+            )
             price = None if at == last else float(pricing.maps.get(own, 0))
             inputs = {name: one.map_bits[name] for name in one.whole_inputs or () if name in one.map_bits}
             seen = {**inputs, **one.outside_bits}
             size = sum(seen.values())
             again = sum(float(pricing.reads.get(name, 0)) * bits for name, bits in seen.items())
-            others = {name: bits for name, bits in waits.items() if name not in inputs}
-            fits = self._total(arc.axes, others) + size <= self.room_bits
+            others = self._throughout(arc, inputs) + size
+            fits = others <= self.room_bits
             fits = fits & (max(seen.values(), default=0) <= self.largest_bits)
             is_streamed = np.ones((), bool)
             for name, bits in inputs.items():
                 is_streamed = is_streamed & (self._along(arc.axes, name, self._passing[name].whole(bits)) == 0)
-            kept = np.where(fits, self._paid_beside(arc, {**others, **staying}, size, price), inf)
-            streamed = self._paid_beside(arc, {**waits, **staying}, 0, price)
+            kept = np.where(fits, self._paid_beside(others + staying, price), inf)
+            streamed = self._paid_beside(waits + staying, price)
             streamed = streamed + np.where(fits & (not one.outside_bits), 0.0, again)
             found = found + np.where(is_streamed, np.minimum(streamed, kept), kept)
-        return np.asarray(np.where(self._total(arc.axes, waits) > self.room_bits, inf, found))
+        return np.asarray(np.where(waits > self.room_bits, inf, found))
 
-    def _paid_beside(self, arc: _Arc, bits: Mapping[str, Floats], size: int, price: float | None) -> Floats:
-        """Return the cost of the bits without room next to an input of this size on the chip.
-
-        They pass DRAM at a price, or have to stay if it is None.
-        """
-        missing = np.maximum(self._total(arc.axes, bits) + size - self.room_bits, 0.0)
+    def _paid_beside(self, bits: Floats, price: float | None) -> Floats:
+        """Return the cost of the bits without room: they pass DRAM at a price, or have to stay if it is None."""
+        missing = np.maximum(bits - self.room_bits, 0.0)
         return np.where(missing > 0, inf, 0.0) if price is None else price * missing
 
     def _priced(self, group: TiledGroup, limit: float, pricing: RoomPricing) -> _PricedGroup | None:
@@ -337,11 +390,11 @@ class CutPaths:
         if priced is None:
             return
         left = self._waiting[arc.prefix]
-        target = best.transpose([left.index(name) for name in (*arc.through, *arc.written)])
+        target = best.transpose([left.index(name) for name in arc.left])
         total = self._at_arc(arc, paid, pricing)
         along = [len(self._passing[name].first) for name in arc.axes]
         limits = np.minimum(target, dearest).reshape(
-            [1 if name in arc.read else size for name, size in zip(arc.axes, along, strict=True)]
+            [1 if name in arc.ending else size for name, size in zip(arc.axes, along, strict=True)]
         )
         shape = tuple(along)
         chosen = np.flatnonzero(np.broadcast_to(total + priced.least[0] < limits, shape))
@@ -350,9 +403,7 @@ class CutPaths:
         states = np.unravel_index(chosen, shape) if shape else ()
         number = dict(zip(arc.axes, states, strict=True))
         totals, bests = (np.broadcast_to(one, shape)[states].reshape(-1) for one in (total, limits))
-        room = np.full(len(totals), float(self.room_bits))
-        for name in arc.through:
-            room -= self._passing[name].staying[number[name]]
+        room = self.room_bits - np.broadcast_to(self._throughout(arc), shape)[states].reshape(-1)
         passing = {name: self._passing[name].last[number[name]] for name in (*arc.read, *arc.written)}
         for begin in range(0, len(priced.order), _CHUNK):
             at = np.flatnonzero(totals + priced.least[begin] < bests)
@@ -364,7 +415,8 @@ class CutPaths:
             cost = (float(pricing.weight) * group.weight_bits[classes] + inside).min(axis=-1)
             bests[at] = np.minimum(bests[at], totals[at] + cost)
         if target.ndim:
-            np.minimum.at(target, tuple(number[name] for name in (*arc.through, *arc.written)), bests)
+            after = (*arc.through, *map(_next, arc.again), *arc.written)
+            np.minimum.at(target, tuple(number[name] for name in after), bests)
         else:
             np.minimum(target, bests.min(), out=target)
 
