@@ -293,7 +293,7 @@ class Toy:
         joined = {} if operator.tile is None else {one.part: one.whole for one in operator.tile.joined}
         read = self._bands(operator.reads, joined)
         weights = [base for base, bands in read.items() if self.tensors[bands[0]].is_parameter] or list(read)[1:]
-        if nests and all(nests[0].bounds[loop] == 1 for loop in "KCRS"):
+        if operator.kind != "Conv" and nests and all(nests[0].bounds[loop] == 1 for loop in "KCRS"):
             weights = sorted(read, key=lambda base: -self.network.tensor[base].size_bytes)[1:]
         for base, bands in read.items():
             kind = "weight" if self.tensors[bands[0]].is_parameter else "input"
