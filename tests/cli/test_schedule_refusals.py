@@ -125,7 +125,7 @@ def _no_array(fields: Json) -> None:
     ("change", "place", "expected"),
     [
         (lambda fields: fields.update(version=2), "version", "1"),
-        (lambda fields: fields.pop("stacks"), "stacks", "the field"),
+        (lambda fields: fields.pop("stacks"), "stacks", "a value"),
         (lambda fields: fields["stacks"][0].update(mode="recompute"), "stacks[0]", "both or none"),
         (lambda fields: fields["mappings"][0].update(stack=9), "mappings[0].stack", "0 to 2"),
         (
