@@ -23,7 +23,7 @@ from onchip.ops.entries import ENTRIES, geometry_of
 from onchip.ops.layers_of import layers_of_operator
 from onchip.ops.pointwise import JOINED, PLACED
 from onchip.ops.sequences import SEQUENCES
-from onchip.ops.slicing import AffineDimension, OperatorEntry, Outline
+from onchip.ops.slicing import AffineDimension, OperatorEntry, Outline, Span
 from onchip.ops.windows import WINDOWS, NoLayerError, loop_nests
 from oracles.window_reads import Index, WindowReads
 from support.one_node_models import RULES, one_node
@@ -283,3 +283,9 @@ def is_in(at: tuple[int | None, ...], region: Region | None) -> bool:
     return region is not None and all(
         one is None or start <= one < stop for one, (start, stop) in zip(at, region, strict=True)
     )
+
+
+def test_tiles_together_read_all_elements_also_those_that_no_window_sees() -> None:
+    """Three windows of 2 elements at a stride of 3 leave out one element each, the last one two."""
+    windows = Span(10, axis=0, step=3, extent=2)
+    assert [windows.range(at, at + 1, 3) for at in range(3)] == [(0, 3), (3, 6), (6, 10)]
