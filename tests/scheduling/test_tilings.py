@@ -279,6 +279,16 @@ def test_the_borders_of_a_chain_are_counted() -> None:
     assert least_peak_of_tilings(problem, is_model=False) == 2 + 1 + 2 + 2
 
 
+def test_rows_that_are_kept_for_later_windows_are_counted_once() -> None:
+    """All rows of the last map are needed at once; its input has larger rows, in windows of three: twice makes 16."""
+    network = Network(8)
+    source = convolution(network, network.input(1, 1, 5, 1), 4, (1, 1)) or ""
+    source = convolution(network, source, 1, (3, 1), pads=(1, 0, 1, 0)) or ""
+    network.add("GlobalAveragePool", [source], (1, 1, 1, 1))
+    problem = problem_of(network.graph(), 1 << 30, count=Count.ACTIVATIONS)
+    assert least_peak_of_tilings(problem, is_model=False) == 14
+
+
 def test_no_bound_is_claimed_where_bytes_are_shared() -> None:
     network = Network(8)
     source = network.input(1, 1, 8, 1)
