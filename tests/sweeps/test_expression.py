@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.errors import InputError
-from onchip.sweeps.expression import Expression, Value
+from onchip.sweeps.point import Expression, Value
 
 
 @pytest.mark.parametrize(

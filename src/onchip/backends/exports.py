@@ -1,32 +1,42 @@
-"""Exports of answers for other tools: traces, tables, C, models and kernels."""
+"""Exports of answers for other tools: traces, tables, C, models, kernels, and mappings in the formats of others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from onchip.answer.document import NamedMapping
 from onchip.api.answers import Answer, answer_file, machine_of_answer, network_of_answer
+from onchip.api.check import AnswerCheck
+from onchip.api.check_mapping import accelerator_named, mapping_violations
 from onchip.api.inputs import NetworkLike, TargetLike
 from onchip.api.kernels import RunValues
 from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
+from onchip.arch.accelerator import Accelerator
+from onchip.backends.c.calls import unique_identifiers
 from onchip.backends.nests import MappingFormat
-from onchip.errors import UsageError
-from onchip.formats.files import AnswerFormat, ensure_writable, format_of_answer
-from onchip.formats.foreign_files import accelerator_text
+from onchip.backends.nests.c_source import nest_source
+from onchip.backends.nests.gpu_source import DIALECTS, gpu_kernel
+from onchip.errors import InputError, UsageError
+from onchip.formats.files import AnswerFormat, ensure_writable, format_of_answer, write_files
+from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
+from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
 from onchip.reports.exports import Export, ExportFormat, files_of
 
 if TYPE_CHECKING:
-    from onchip.api.check import AnswerCheck
-    from onchip.arch.accelerator import Accelerator
     from onchip.reports.exports import TracedWaits, TraceSpan
     from onchip.reports.program.outcome import Check
     from onchip.reports.schedule.outcome import ScheduleCheck
 
+
 Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"
+FUNCTION_PREFIX: Final = "nest_"
+"""Begins the name of every exported function: a layer may be called `main`, `int` or as a helper in its file."""
+LEFT_OUT: Final = "layer {name!r}, which has no weights and is not written"
 Traced: TypeAlias = "tuple[tuple[TraceSpan, ...], TracedWaits]"
 """The times of the instructions, and the reasons why the array waits."""
 
@@ -187,15 +197,6 @@ def _arena(request: ExportRequest, source: str, files: tuple[Path, ...]) -> Expo
     return Exported(check, files, {"arena": arena_export_object(export)}, tuple(arena_export_lines(export)))
 
 
-def _mappings(request: ExportRequest) -> Exported:
-    from onchip.backends.nests.mapping_files import export_mapping
-
-    if request.to not in tuple(MappingFormat):
-        what = f"mappings are not exported to {request.to!r}"
-        raise UsageError(what, place="to", expected=f"one of {', '.join(MappingFormat)}")
-    return Exported(*export_mapping(request.file, request.accelerator, request.output, MappingFormat(request.to)))
-
-
 def _checked(plan: Path, network: Network, accelerator: str | Accelerator | None) -> tuple[Check, Traced | None]:
     """Return the check of a plan and, if it is legal, the times of its instructions.
 
@@ -218,3 +219,46 @@ def _checked(plan: Path, network: Network, accelerator: str | Accelerator | None
     spans = traced_activities(timeline.activities, clock_mhz)
     in_time = spans_of_activities(check.problem, check.document.answer, spans)
     return check, (in_time, traced_waits(timeline.activities, clock_mhz))
+
+
+def _mappings(request: ExportRequest) -> Exported:
+    """Write each mapping of a file as a function if all are legal; layers without weights are left out."""
+    if request.to not in tuple(MappingFormat):
+        what = f"mappings are not exported to {request.to!r}"
+        raise UsageError(what, place="to", expected=f"one of {', '.join(MappingFormat)}")
+    form, file, output = MappingFormat(request.to), request.file, request.output
+    ending = DIALECTS[form].ending if form in DIALECTS else ".c"
+    if output.suffix != ending:
+        expected = f"a name that ends in {ending}, of one function"
+        raise UsageError("its name says it is something else", file=str(output), expected=expected)
+    with phase("reading"):
+        document = read_mappings(file)
+        machine = load_any_accelerator(accelerator_named(request.accelerator, document.accelerator.name, file))
+        violations = mapping_violations(document.answer, machine)
+    mappings = [one for one in document.answer if one.layer.has_weight]
+    left_out = [LEFT_OUT.format(name=name) for one in document.answer if not one.layer.has_weight for name in one.names]
+    check = AnswerCheck("mapping", "", machine.name, violations, not_checked=left_out if not violations else ())
+    if violations:
+        return Exported(check, ())
+    if not mappings:
+        raise InputError("none of its layers has weights", file=str(file), expected="a product or a convolution")
+    names = [name.lower() for name in unique_identifiers("", (one.names[0] for one in mappings))]
+    files = [output] if len(mappings) == 1 else [output.with_suffix(f".{name}{ending}") for name in names]
+    source = str(file) if request.accelerator is None else accelerator_text(request.accelerator)
+    with phase("writing"):
+        for path in files:
+            ensure_writable(path, inputs=(str(file), source))
+        functions = [f"{FUNCTION_PREFIX}{name}" for name in names]
+        sources = [_source(one, name, file, machine, form) for one, name in zip(mappings, functions, strict=True)]
+        write_files(*((path, text.encode()) for path, text in zip(files, sources, strict=True)))
+    return Exported(check, tuple(files))
+
+
+def _source(one: NamedMapping, function: str, file: Path, machine: Accelerator, form: MappingFormat) -> str:
+    try:
+        if dialect := DIALECTS.get(form):
+            return gpu_kernel(one.layer, one.mapping, machine, dialect, function, one.names[0]).source
+        return nest_source(one.layer, one.mapping, function, one.names[0])
+    except InputError as error:
+        error.place = f"layer {one.names[0]!r}"
+        raise error.in_file(str(file)) from None

@@ -59,7 +59,7 @@ class SweepOptions:
         str | None,
         typer.Option(
             metavar="COST,COLUMN",
-            help="Show only Pareto points; with objective_value compute only points that may be on the front.",
+            help="Show only points on the Pareto front of these columns.",
         ),
     ] = None
     export: Annotated[RowFormat | None, typer.Option(help="Write the rows to --output.")] = None
@@ -136,7 +136,7 @@ def sweep_command(options: SweepOptions) -> int:
     study = options.study
     if study is not None:
         ensure_columns(front, study.columns)
-    outcome = None if study is None else _swept(options, study, front)
+    outcome = None if study is None else _swept(options, study)
     rows: Sequence[StoredRow] = rows_of_store(options.store, options.query)
     if outcome is not None and options.query is None:
         rows = [row for row in rows if row.study_sha256 == outcome.study_sha256]
@@ -167,13 +167,11 @@ def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> in
     return ExitCode.ANSWER
 
 
-def _swept(options: SweepOptions, study: Study, front: Sequence[str]) -> SweepOutcome:
-    from onchip.sweeps.sweep import VALUE, SweepRequest, run_sweep
+def _swept(options: SweepOptions, study: Study) -> SweepOutcome:
+    from onchip.sweeps.sweep import SweepRequest, run_sweep
 
-    costs = [name for name in front if name != VALUE]
-    cost = costs[0] if VALUE in front and len(costs) == 1 and costs[0] in study.costs else None
     study_and_store = study, options.store, options.workers
-    request = SweepRequest(*study_and_store, not options.no_prune, options.retry_failed, cost, options.dask)
+    request = SweepRequest(*study_and_store, not options.no_prune, options.retry_failed, options.dask)
     with watched_run(Limits(), Deadline.after(None)) as run:
         return run_sweep(request, _tell, run.interrupt.is_set)
 

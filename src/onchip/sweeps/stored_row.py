@@ -16,8 +16,7 @@ from onchip.reports.exports import spreadsheet_cell
 from onchip.reports.shared.facts import DataTable, shown
 from onchip.reports.shared.figures import Json
 from onchip.reports.shared.page import Card, rendered
-from onchip.sweeps.expression import Value
-from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, Scalar
+from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, Scalar, Value
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -224,7 +223,7 @@ class Swept(Protocol):
 
 def progress_text(progress: SweepProgress) -> str:
     """Return the progress of a sweep: points done, failed, saved, running, and the time left."""
-    saved = progress.settled + progress.kept_before + progress.spared
+    saved = progress.settled + progress.kept_before
     text = f"{progress.done:,} of {counted(progress.points, 'point')}, {progress.failed:,} failed, {saved:,} saved"
     left = progress.seconds_left
     return f"{text}, {progress.in_flight:,} in flight" + ("" if left is None else f", {left:,.0f} s left")
@@ -244,7 +243,6 @@ def _counts(swept: Swept) -> dict[str, object]:
         "failed": progress.failed,
         "settled": progress.settled,
         "kept_before": progress.kept_before,
-        "spared": progress.spared,
         "is_over": swept.is_over,
         "seconds": progress.watch.seconds,
     }
@@ -260,11 +258,10 @@ def sweep_tables(found: tuple[Swept | None, Sequence[StoredRow]]) -> Iterator[Re
         yield Text(f"and {len(rows) - MOST_ROWS:,} more rows: --export, --query or `onchip report` show them")
     if swept is not None:
         progress = swept.progress
-        spared = f", {progress.spared:,} off the front" if progress.spared else ""
         end = "" if swept.is_over else "; stopped: repeat the command to continue"
         yield Text(
             f"{counted(progress.points, 'point')}: {progress.computed:,} computed, {progress.settled:,} inferred "
-            f"from others, {progress.kept_before:,} already stored, {progress.failed:,} failed{spared}{end}"
+            f"from others, {progress.kept_before:,} already stored, {progress.failed:,} failed{end}"
         )
 
 

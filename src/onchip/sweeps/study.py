@@ -32,14 +32,15 @@ from onchip.formats.own.accelerator_yaml import (
 )
 from onchip.formats.validation import Doc, Format, check_format, validate
 from onchip.formats.yaml_documents import YamlDocument, parse_yaml
-from onchip.sweeps.expression import Expression, Value
 from onchip.sweeps.point import (
     DEFAULT_STEPS,
     VERBS,
+    Expression,
     Number,
     Scalar,
     SweptMachine,
     SweptVerb,
+    Value,
     distinct,
     doubling,
     is_size,

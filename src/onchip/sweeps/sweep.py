@@ -29,7 +29,6 @@ from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, accelerator_sha256
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Limits
-from onchip.sweeps.expression import Value
 from onchip.sweeps.point import (
     VERBS,
     NeighbourAnswers,
@@ -40,6 +39,7 @@ from onchip.sweeps.point import (
     SweepPoint,
     SweptMachine,
     SweptVerb,
+    Value,
     number_of,
 )
 from onchip.sweeps.point_answer import answer_point, network_sha256, prepare_for, reading_of
@@ -54,15 +54,12 @@ UNPROVEN = (PointStatus.FEASIBLE, PointStatus.UNKNOWN)
 class Bisection:
     """A chain of points by key; `answers` are the known ones, `settled` those implied by others.
 
-    Points for which `is_beyond` returns True, given a lower bound on their values, are `spared` and have no answer.
     `between` maps a computed point to the two points around it, whose answers are known then.
     """
 
     keys: Sequence[str]
-    is_beyond: Callable[[Sequence[str], Number], bool] | None = None
     answers: dict[str, PointAnswer] = field(default_factory=dict)
     settled: dict[str, PointAnswer] = field(default_factory=dict)
-    spared: set[str] = field(default_factory=set)
     between: dict[str, tuple[str, str]] = field(default_factory=dict)
     _waiting: list[tuple[int, int]] = field(default_factory=list)
     _asked: set[str] = field(default_factory=set)
@@ -125,10 +122,6 @@ class Bisection:
             self.keys[low], self.answers[self.keys[low]], self.keys[high], self.answers[self.keys[high]]
         )
         if follows is None:
-            bound, between = self.answers[self.keys[high]].lower_bound, self.keys[low + 1 : high]
-            if self.is_beyond is not None and bound is not None and self.is_beyond(between, bound):
-                self.spared.update(key for key in between if key not in self.answers)
-                return []
             middle = (low + high) // 2
             self.between[self.keys[middle]] = self.keys[low], self.keys[high]
             return [(low, middle), (middle, high)]
@@ -186,7 +179,6 @@ def answer_between(low_key: str, low: PointAnswer, high_key: str, high: PointAns
     )
 
 
-VALUE = "objective_value"
 RowT = TypeVar("RowT")
 
 
@@ -234,36 +226,6 @@ def ensure_columns(names: Sequence[str], known: Sequence[str]) -> None:
             raise UsageError(f"there is no column {name!r}", place="pareto", expected=f"some of {', '.join(known)}")
 
 
-@dataclass(slots=True)
-class SoughtFront:
-    """The known points of the fronts of cost against value during a sweep, one front for each network and objective.
-
-    A point cannot be on a front if another costs at most as much, and its value is at most the point's bound.
-    """
-
-    cost: str
-    points: Mapping[str, SweepPoint]
-    _known: dict[tuple[str, str], list[tuple[Number, Number]]] = field(default_factory=dict)
-
-    def take(self, key: str, answer: PointAnswer) -> None:
-        """Add the value of a point."""
-        if answer.objective_value is not None:
-            point = self.points[key]
-            self._known.setdefault(_front(point), []).append((point.costs[self.cost], answer.objective_value))
-
-    def is_beyond(self, keys: Sequence[str], bound: Number) -> bool:
-        """Return True if none of these points, whose values are at least the bound, can be on its front."""
-        return all(self._is_dominated(self.points[key], bound) for key in keys)
-
-    def _is_dominated(self, point: SweepPoint, bound: Number) -> bool:
-        cost = point.costs[self.cost]
-        return any(one <= cost and value <= bound for one, value in self._known.get(_front(point), ()))
-
-
-def _front(point: SweepPoint) -> tuple[str, str]:
-    return point.network_sha256, point.objective
-
-
 SECONDS_BETWEEN_LOOKS = 0.2
 """Maximum wait for an answer before the next check for a stop."""
 SECONDS_BETWEEN_WRITES = 0.25
@@ -299,7 +261,6 @@ class SweepProgress:
     failed: int = 0
     settled: int = 0
     kept_before: int = 0
-    spared: int = 0
     tightened: int = 0
     in_flight: int = 0
     watch: Stopwatch = field(default_factory=Stopwatch)
@@ -307,7 +268,7 @@ class SweepProgress:
     @property
     def done(self) -> int:
         """Return the number of finished points."""
-        return self.computed + self.failed + self.settled + self.kept_before + self.spared
+        return self.computed + self.failed + self.settled + self.kept_before
 
     @property
     def seconds_left(self) -> float | None:
@@ -320,8 +281,7 @@ class SweepProgress:
 class Sweep:
     """Points in chains, whose ends may settle the points between, or alone.
 
-    `tell` receives the progress, `is_stopped` returns True to abandon running points. With a `front`, points that
-    cannot be on it are spared.
+    `tell` receives the progress, `is_stopped` returns True to abandon running points.
     """
 
     store: Store
@@ -331,7 +291,6 @@ class Sweep:
     progress: SweepProgress
     tell: Callable[[SweepProgress], None]
     is_stopped: Callable[[], bool]
-    front: SoughtFront | None = None
     _chain_of: dict[str, Bisection] = field(default_factory=dict)
     _queue: list[str] = field(default_factory=list)
     _unkept: dict[str, PointAnswer] = field(default_factory=dict)
@@ -344,7 +303,6 @@ class Sweep:
                 self._chain_of |= dict.fromkeys(chain.keys, chain)
                 for key in chain.keys:
                     if key in known:
-                        self._tell_front(key, known[key])
                         chain.take(key, known[key])
                 self._go_on(chain)
             self._queue.reverse()
@@ -392,16 +350,14 @@ class Sweep:
         else:
             self.progress.computed += 1
         self._unkept[key] = answer
-        self._tell_front(key, answer)
         chain = self._chain_of[key]
         chain.take(key, answer)
         self._go_on(chain)
 
     def _go_on(self, chain: Bisection) -> None:
         """Queue the next points of a chain, and keep the points that it settles."""
-        before, spared = len(chain.settled), len(chain.spared)
+        before = len(chain.settled)
         self._queue += chain.next_keys()
-        self.progress.spared += len(chain.spared) - spared
         if len(chain.settled) > before:
             new = dict(list(chain.settled.items())[before:])
             self.progress.settled += len(new)
@@ -414,10 +370,6 @@ class Sweep:
             tighter = chain.tightened()
             self.progress.tightened += len(tighter)
             self._unkept |= tighter
-
-    def _tell_front(self, key: str, answer: PointAnswer) -> None:
-        if self.front is not None:
-            self.front.take(key, answer)
 
     def _keep(self) -> None:
         unkept, self._unkept = self._unkept, {}
@@ -442,8 +394,7 @@ class SweepRequest:
     """A study, its store, and the workers that compute it.
 
     `workers` are processes of this machine, unless there is a Dask scheduler at `dask_address`. Without `prunes` every
-    point is computed; with `retries_failed` failed points are computed again. With `front_of`, a cost of the study,
-    points are spared that cannot be on the front of that cost against the objective's value.
+    point is computed; with `retries_failed` failed points are computed again.
     """
 
     study: Study
@@ -451,7 +402,6 @@ class SweepRequest:
     workers: int = 1
     prunes: bool = True
     retries_failed: bool = False
-    front_of: str | None = None
     dask_address: str | None = None
 
 
@@ -509,21 +459,10 @@ def _swept(
         if request.retries_failed:
             known = {key: answer for key, answer in known.items() if answer.status is not PointStatus.FAILED}
         progress = SweepProgress(len(distinct), kept_before=len(known))
-        front = _sought_front(request, distinct)
-        is_beyond = None if front is None else front.is_beyond
-        chains = [Bisection(keys, is_beyond) for keys in chains_of(request.study, distinct, prunes=request.prunes)]
-        sweep = Sweep(store, workers, distinct, chains, progress, tell, is_stopped, front)
+        chains = [Bisection(keys) for keys in chains_of(request.study, distinct, prunes=request.prunes)]
+        sweep = Sweep(store, workers, distinct, chains, progress, tell, is_stopped)
         is_over = sweep.run(known)
     return SweepOutcome(study_sha256, progress, is_over)
-
-
-def _sought_front(request: SweepRequest, points: dict[str, SweepPoint]) -> SoughtFront | None:
-    if request.front_of is None:
-        return None
-    if request.front_of not in request.study.costs:
-        expected = f"a cost of the study: {', '.join(request.study.costs) or 'it has none'}"
-        raise UsageError(f"the study has no cost {request.front_of!r}", place="pareto", expected=expected)
-    return SoughtFront(request.front_of, points)
 
 
 def _workers(request: SweepRequest) -> Workers:
