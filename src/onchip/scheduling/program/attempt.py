@@ -97,7 +97,7 @@ class ScheduleEvaluator:
 
 
 @dataclass(slots=True)
-class Pace:
+class ComposingPace:
     """The processor seconds to compose a tile operator as last measured; 0 before the first measurement."""
 
     seconds: float = 0.0
@@ -113,7 +113,7 @@ class AttemptMaker:
     run: Run
     listener: Listener | None = None
     params: ScheduleParams = field(default_factory=ScheduleParams)
-    pace: Pace = field(default_factory=Pace)
+    pace: ComposingPace = field(default_factory=ComposingPace)
     whole: Run | None = None
     """The run in which the answer has to be verified, too, if that is not `run`."""
 
