@@ -23,6 +23,7 @@ from onchip.formats.own.plan_json import PLAN_FORMAT, PlanFields
 from onchip.formats.own.schedule_json import SCHEDULE_FORMAT, ScheduleFields
 from onchip.formats.own.strategy_json import STRATEGY_FORMAT, StrategyFields
 from onchip.formats.validation import Format
+from onchip.sweeps import study
 from onchip.sweeps.study import STUDY_FORMAT, StudyFields
 
 SCHEMA_FOLDER: Final = Path(own.__file__).parent / "schemas"
@@ -62,7 +63,7 @@ def _schema(file_format: Format, shape: Any) -> str:  # noqa: ANN401 - pydantic 
 def _describe_fields() -> None:
     """Let pydantic take the docstrings of all fields; readers do without, because that parses the sources."""
     for name, module in list(sys.modules.items()):
-        for shape in vars(module).values() if name.startswith(own.__name__) else ():
+        for shape in vars(module).values() if name.startswith((own.__name__, study.__name__)) else ():
             if is_typeddict(shape):
                 shape.__pydantic_config__ = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
