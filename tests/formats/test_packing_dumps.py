@@ -156,3 +156,28 @@ def test_what_is_damaged_is_refused(
     assert ended.code == 2
     assert said in ended.err
     assert name in ended.err
+
+
+def test_allocations_of_xla_are_packed_again(tmp_path: Path, onchip: Program) -> None:
+    path, out = tmp_path / "allocinfo.csv", tmp_path / "packed.csv"
+    path.write_text("buffer_id,size,offset,start_time,end_time\n4,64,0,-1,2\n-5,32,64,2,3\n4,64,128,4,6\n7,0,0,1,2\n")
+
+    table = read_packing_file(path)
+
+    assert table.ids == ("4#0", "-5#1", "4#2")
+    assert [(one.start, one.stop, one.size_bytes) for one in table.buffers] == [(0, 4, 64), (3, 5, 32), (5, 8, 64)]
+    assert {one.alignment_bytes for one in table.buffers} == {64}
+    found = onchip("pack", str(path), "--minimize", "-o", str(out), "--json").json
+    assert (found["status"], found["arena_bytes"]) == ("OPTIMAL", 96)
+    assert read_packing_file(out).ids == table.ids
+
+
+@pytest.mark.parametrize("line", ["a,64,0,1,2", "1,64,0,5,2", "1,-64,0,1,2", "1,64"])
+def test_a_damaged_table_of_xla_is_refused(tmp_path: Path, onchip: Program, line: str) -> None:
+    path = tmp_path / "allocinfo.csv"
+    path.write_text(f"buffer_id,size,offset,start_time,end_time\n{line}\n")
+
+    refused = onchip("pack", str(path), "--minimize")
+
+    assert refused.code == 2
+    assert "allocinfo.csv" in refused.err

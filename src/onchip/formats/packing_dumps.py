@@ -1,20 +1,22 @@
-"""Packing problems in what other tools print: TFLite Micro's plan, ExecuTorch's program, TVM's graph.
+"""Packing problems that other tools print: TFLite Micro's plan, ExecuTorch's program, TVM's graph, XLA's allocations.
 
 * TFLite Micro: the lines of `GreedyMemoryPlanner::PrintMemoryPlan`, in a text file.
 * ExecuTorch: a program as JSON, by `flatc --json program.fbs -- model.pte` or `executorch.exir._serialize`.
 * TVM: the JSON of the graph executor, by `lib.get_graph_json()`; it has no offsets, so that none are written.
+* XLA: the CSV `allocinfo` of its memory space assignment, one line per allocation in the alternate memory.
 
 Lifetimes and sizes are read, and the tool's own offsets are not.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,9 +26,12 @@ from onchip.formats.files import read_file, write_file
 from onchip.formats.validation import Format, ensure_few_values
 
 _ANY_JSON: Final = Format("JSON", 1, InputError)
+_GREATEST_ALIGNMENT: Final = 1 << 12
+"""Greatest alignment in bytes that offsets are taken to show; few offsets may share a greater divisor by chance."""
 ALIGNMENT_BYTES: Final = 16
 """Alignment of tensors in TFLite Micro and ExecuTorch."""
 _PLANNED: Final = re.compile(r"\(id=(\d+)\): size=(\d+), offset=-?\d+, first_used=(\d+) last_used=(\d+)")
+_XLA_COLUMNS: Final = ("buffer_id", "size", "offset", "start_time", "end_time")
 _MARKS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SCALARS: Final = "BYTE CHAR SHORT INT LONG HALF FLOAT DOUBLE COMPLEX32 COMPLEX64 COMPLEX128 BOOL QINT8 QUINT8 QINT32"
 _BYTES: Final = (1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2)
@@ -67,6 +72,26 @@ def write_micro_plan(ids: Sequence[str], buffers: Sequence[Buffer], offsets: Seq
         for at, (name, one, offset) in enumerate(zip(ids, buffers, offsets, strict=True))
     ]
     write_file(path, ("\n".join(lines) + "\n").encode())
+
+
+def xla_allocations(path: Path) -> DumpedArena | None:
+    """Return the allocations of XLA's memory space assignment; None if the first line of a CSV file is not theirs.
+
+    Times are inclusive, and may be negative: before the program starts. A buffer may have several allocations, which
+    are numbered. The alignment is the greatest power of two that divides all of XLA's offsets.
+    """
+    content = read_file(path)
+    if not content.startswith(",".join(_XLA_COLUMNS).encode()):
+        return None
+    with _damage_named(path, "XLA allocation table"):
+        lines = list(csv.DictReader(content.decode().splitlines()))
+        rows = [tuple(int(line[name]) for name in _XLA_COLUMNS) for line in lines if int(line["size"])]
+        divisor = gcd(*(offset for _, _, offset, _, _ in rows))
+        alignment = min(divisor & -divisor, _GREATEST_ALIGNMENT) or 1
+        begin = min((start for *_, start, _ in rows), default=0)
+        ids = [f"{number}#{at}" for at, (number, *_) in enumerate(rows)]
+        buffers = [Buffer(start - begin, stop - begin + 1, size, None, alignment) for _, size, _, start, stop in rows]
+        return DumpedArena(tuple(ids), tuple(buffers))
 
 
 def foreign_json(path: Path) -> tuple[DumpedArena, ...]:

@@ -1,6 +1,6 @@
 """Files of buffers, by the end of their name.
 
-`.csv` of MiniMalloc, `.json` of onchip, ExecuTorch or TVM, `.mlir`, and `.txt` or `.log` with TFLite Micro's plan.
+`.csv` of MiniMalloc or XLA, `.json` of onchip, ExecuTorch or TVM, `.mlir`, `.txt` or `.log` with TFLite Micro's plan.
 
 The JSON file of onchip has memories, buffers and groups; in an answer each buffer has an offset:
 
@@ -52,7 +52,10 @@ def read_packing_file(path: Path) -> BufferTable:
         from onchip.formats.packing_dumps import read_micro_plan
 
         return _joined([read_micro_plan(path)])
-    return read_buffers(path)
+    from onchip.formats.packing_dumps import xla_allocations
+
+    allocations = xla_allocations(path)
+    return read_buffers(path) if allocations is None else _joined([allocations])
 
 
 def _joined(problems: Sequence[MlirProblem | DumpedArena]) -> BufferTable:
