@@ -251,5 +251,5 @@ def test_every_verb_ends_so(
 def test_a_result_that_contradicts_itself_is_none(
     status: Status, answer: str | None, value: int | None, bound: int
 ) -> None:
-    with pytest.raises(InternalError, match="method planted: "):
+    with pytest.raises(InternalError, match="method planted"):
         SearchResult(status, answer, value, bound, 0.0, "planted")

@@ -177,7 +177,7 @@ def test_a_machine_that_says_too_little_is_named_with_its_file(
     path.write_text(f"format: onchip-accelerator\nversion: 1\nname: mute\nmemories:\n  - {memory}\n")
     ended = onchip(verb, stated, "--accelerator", path, "--objective", objective)
     assert ended.code == 2
-    assert ended.err.startswith(f"onchip: {path}: accelerator 'mute' ")
+    assert ended.err.startswith(f"onchip: {path}: accelerator 'mute'")
 
 
 def test_plans_of_least_latency_are_not_audited(timed: Path, onchip: Program, stated: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_mistake_in_what_an_accelerator_shares_is_named(onchip: Program, tmp_p
 
 def test_info_says_what_sharing_saves(onchip: Program) -> None:
     said = onchip("info", "resnet50", "--bits", 8).out
-    assert "--share in-place M_R 1,605,632 bytes, M_P 1,806,336 bytes" in " ".join(said.split())
+    assert "with share=in-place M_R 1,605,632 bytes, M_P 1,806,336 bytes" in " ".join(said.split())
     shared = onchip("info", "densenet121", "--bits", 8, "--json").json["shared"]
     assert [one["required_bytes"] for one in shared] == [1605632, 1605632, 1605632, 1204224]
     assert [one["min_peak_bytes"] for one in shared] == [2107392, 1806336, 2107392, 1806336]

@@ -176,18 +176,18 @@ class Grouper:
     def _that_fit(self, counted: StackOption, refining: Run, run: Run) -> StackFront:
         """Return the first option of a counted group that fits.
 
-        Its tiling is refined before, within `refining`. If the placements do not fit, groups counted with less capacity
-        follow, then those with all maps in the largest memory. A group that there is no time to compose twice, alone
-        and with the others, is not tried.
+        Its tiling is refined before, within `refining`, and kept if that finds no better one in time. If the placements
+        do not fit, groups counted with less capacity follow, then those with all maps in the largest memory. A group
+        that there is no time to compose twice, alone and with the others, is not tried.
         """
-        operators = counted.stack.operators
-        fine = (
-            one
-            for share in (0.0, *self.maker.params.reserved)
-            for one in self.counted(operators, refining, share).options
+        operators, price = counted.stack.operators, self._prices.of(counted.figures)
+        refined = self.counted(operators, refining).options
+        better = [one for one in refined if self._prices.of(one.figures) <= price]
+        smaller = (
+            one for share in self.maker.params.reserved for one in self.counted(operators, refining, share).options
         )
         plain = (replace(counted, places=places) for places in self._inside(counted.stack))
-        for one in chain(fine, (counted,), plain):
+        for one in chain(better, (counted,), smaller, plain):
             if not self.maker.has_time_for(self.maker.tile_operators_of(one.stack), times=2):
                 return StackFront((one,))
             if (found := self.composed(one.stack, one.places, run)) is not None:

@@ -277,6 +277,7 @@ class ScheduleSearch:
 
         Where a loop nest fits in no free bytes, maps of its operator move to larger memories. If there are none, the
         operators of its group run alone, and so do those of the group of most tiles if there is no time for all tiles.
+        Maps of an operator alone pass DRAM.
         """
         network = self.question.network
         for _ in range(self.params.repairs):
@@ -287,11 +288,16 @@ class ScheduleSearch:
             except NoMappingError as error:
                 for name in error.operators_of(network):
                     at = next(number for number, stack in enumerate(stacks) if name in stack.operators)
-                    farther = places.farther(at, network.operator[name], self.question.accelerator)
+                    operator = network.operator[name]
+                    farther = places.farther(at, operator, self.question.accelerator)
+                    tensors = (*operator.outputs, *operator.inputs)
+                    near = [one for one in tensors if (at, one) in places.written or (at, one) in places.read]
                     if farther is not None:
                         places = farther
                     elif len(stacks[at].operators) > 1 and self._alone is not None:
                         stacks, places = _with_operators_alone(stacks, places, at, self._alone)
+                    elif near:
+                        places = places.with_map(near[0], None, (), None)
                     else:
                         return None
             except ScheduleError:
