@@ -39,7 +39,7 @@ struct Resident {
     Index tensor = none;
     Bytes start = 0;
     Bytes end = 0;
-    Index until = none;  // last use up to which it should stay, by operator number; none without readers
+    Index until = none;      // last use up to which it should stay, by operator number; none without readers
     bool is_copied = false;  // DRAM has a copy
     bool is_idle = false;    // its eviction is charged
     bool is_operand = false;

@@ -39,8 +39,7 @@ void add_layouts(nb::module_& module) {
             "__init__",
             [](Operator* place, std::vector<Index> reads, std::vector<Index> writes, std::vector<Index> predecessors,
                std::vector<Index> released) {
-                new (place)
-                    Operator{std::move(reads), std::move(writes), std::move(predecessors), std::move(released)};
+                new (place) Operator{std::move(reads), std::move(writes), std::move(predecessors), std::move(released)};
             },
             nb::kw_only(), "reads"_a, "writes"_a, "predecessors"_a, "released"_a = std::vector<Index>());
     nb::class_<OrderBeam>(
