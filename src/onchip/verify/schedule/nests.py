@@ -449,7 +449,7 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
             return tuple(_transposed(operator, shapes, shapes[weight], region)), 1, weight
         case kind if kind in POOLS:
             return _convolution(operator, shapes, None, region), 1, None
-        case kind if kind in GLOBAL_POOLS and len(shapes[1]) > 2 and prod(shapes[0]) == prod(shapes[1][:2]):
+        case kind if kind in GLOBAL_POOLS and len(shapes[1]) > 2:
             *down, across = shapes[1][2:]
             batch, channels = shapes[1][:2]
             if shapes[0][:2] == shapes[1][:2]:
