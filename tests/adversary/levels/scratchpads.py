@@ -192,7 +192,7 @@ class ScratchpadsLevel:
             if facts["method"] not in OF_STATIC:
                 facts["placement"] = "dynamic"
             if facts["method"] not in BASELINES_OF_SEVERAL and len(facts["accelerator"]["memories"]) > 1:
-                facts["method"] = BASELINES_OF_SEVERAL[facts["luck"] % 4]
+                facts["method"] = BASELINES_OF_SEVERAL[facts["luck"] % len(BASELINES_OF_SEVERAL)]
             if facts["method"] == "pinning":
                 facts["placement"] = "dynamic"
         return facts
