@@ -15,21 +15,8 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.search.budget.limits import Run
+from support.lanes import LANES
 from support.series import series
-
-MACHINE = """
-format: onchip-accelerator
-version: 1
-name: lanes
-clock_mhz: 1000
-array: {dimensions: {lane: 8}, unrolls: {lane: [K, G]}, mac_energy_pj: 1}
-memories:
-  - {name: sums, capacity: 96B, holds: [output], serves: [], access_bits: 32, read_energy_pj: 0, write_energy_pj: 0}
-  - {name: near, capacity: 16KiB, scratchpad: true, serves: [lane], access_bits: 256, shortest_access_bits: 8,
-     read_energy_pj: 1, write_energy_pj: 1, ports: [{direction: read_write, bits_per_cycle: 256}]}
-dram: {access_bits: 256, shortest_access_bits: 8, read_energy_pj: 9, write_energy_pj: 9,
-       ports: [{direction: read_write, bits_per_cycle: 64}]}
-"""
 
 
 @pytest.mark.parametrize(
@@ -37,7 +24,7 @@ dram: {access_bits: 256, shortest_access_bits: 8, read_energy_pj: 9, write_energ
 )
 @pytest.mark.parametrize("bits", series([8, 32], 1))
 def test_a_mapping_is_run_and_computes_what_its_peer_does(text: str, bits: int) -> None:
-    machine = accelerator_from_yaml(MACHINE, "lanes.yaml")
+    machine = accelerator_from_yaml(LANES, "lanes.yaml")
     layer = replace(Layer.of_text(text), input_bits=bits, weight_bits=bits, partial_bits=32)
     mapping = solve_exactly(LayerProblem(layer, machine), MappingObjective.EDP, Run()).answer
     assert mapping is not None

@@ -11,26 +11,13 @@ import numpy as np
 import pytest
 
 from support.diamond import Program
-
-MACHINE = """
-format: onchip-accelerator
-version: 1
-name: lanes
-clock_mhz: 1000
-array: {dimensions: {lane: 8}, unrolls: {lane: [K, G]}, mac_energy_pj: 1}
-memories:
-  - {name: sums, capacity: 96B, holds: [output], serves: [], access_bits: 32, read_energy_pj: 0, write_energy_pj: 0}
-  - {name: near, capacity: 16KiB, scratchpad: true, serves: [lane], access_bits: 256, shortest_access_bits: 8,
-     read_energy_pj: 1, write_energy_pj: 1, ports: [{direction: read_write, bits_per_cycle: 256}]}
-dram: {access_bits: 256, shortest_access_bits: 8, read_energy_pj: 9, write_energy_pj: 9,
-       ports: [{direction: read_write, bits_per_cycle: 64}]}
-"""
+from support.lanes import LANES
 
 
 @pytest.fixture
 def lanes(tmp_path: Path) -> Path:
     path = tmp_path / "lanes.yaml"
-    path.write_text(MACHINE)
+    path.write_text(LANES)
     return path
 
 
@@ -43,7 +30,7 @@ def mapping_of(layer: str, bits: int, onchip: Program, lanes: Path, tmp_path: Pa
 
 def test_a_mapping_that_is_not_legal_is_not_written(onchip: Program, lanes: Path, tmp_path: Path) -> None:
     mapping = mapping_of("gemm:m24n40k30", 32, onchip, lanes, tmp_path)
-    lanes.write_text(MACHINE.replace("96B", "4B"))
+    lanes.write_text(LANES.replace("96B", "4B"))
     ended = onchip("export", mapping, "--to", "c", "--accelerator", lanes, "-o", tmp_path / "out.c")
     assert ended.code == 1
     assert "beyond-capacity" in ended.out or "sums" in ended.out

@@ -11,7 +11,7 @@ MOMENTS = "src/onchip/audits/moments.py"
 
 FAULTS: Final = (
     Planted(
-        "audit: a network output that is out is charged a store of its own",
+        "audit: an output of the network pays for a store even if it is already in DRAM",
         CROSSINGS,
         "if one.role is Role.ACTIVATION:",
         "if one.role is not Role.INPUT:",

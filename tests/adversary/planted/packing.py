@@ -42,7 +42,7 @@ FAULTS: Final = (
         "pack",
     ),
     Planted(
-        "beside fixed buffers limits are rounded to sums of sizes",
+        "limits are rounded to sums of sizes although some offsets are fixed",
         EXACT,
         "    if not problem.has_fixed:\n        limits",
         "    if problem.buffers:\n        limits",

@@ -399,7 +399,7 @@ def _parted(loops: Sequence[Loop]) -> Iterator[tuple[Loop, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of the bound: the size of its lattice, its steps and searches, and what they cost of the node budget.
+    """One stage of the bound: the size of its lattice, its steps and searches, and their share of the node budget.
 
     Without steps, the stage bounds sets of unrollings by each criterion alone. The other stages search the chains of
     single unrollings by all criteria together; each search is over the cells that the one before left.
