@@ -16,12 +16,7 @@ class OnchipError(Exception):
     """
 
     def __init__(
-        self,
-        what: str,
-        *,
-        file: str | None = None,
-        place: str | None = None,
-        expected: str | None = None,
+        self, what: str, place: str | None = None, expected: str | None = None, *, file: str | None = None
     ) -> None:
         super().__init__(what)
         self.what = what

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
@@ -17,13 +16,12 @@ from onchip.model.timeline.activity import array_waits
 from onchip.reports.exports import (
     TraceSpan,
     spans_in_steps,
-    spans_of_activities,
+    timed_spans,
     trace_to_json,
-    traced_activities,
     traced_waits,
 )
 from support.exported import BY_HAND, figures_of, planned, put_together
-from support.programs import CHAIN, HELD, MOVED, SPILLED
+from support.programs import CHAIN, HELD, SPILLED
 from support.several import LINKED, REQUESTS, real_plan
 
 Event: TypeAlias = dict[str, Any]
@@ -127,21 +125,20 @@ def test_a_trace_of_a_plan_for_several_scratchpads_can_be_read_back(name: str) -
 def test_a_trace_of_a_plan_with_moves_may_be_timed(name: str) -> None:
     problem, plan = real_plan(name)
     timeline = timeline_of(problem, plan, load_accelerator(LINKED))
-    times = {
-        one.instruction: TraceSpan(one.start, one.stop, None if one.queue is None else f"DMA queue {one.queue}")
-        for one in timeline.activities
-    }
-    spans = spans_of_activities(problem, plan, times)
+    spans = timed_spans(plan, timeline.activities, timeline.places, 1.0)
 
     the_trace_says_what_the_plan_says(problem, plan, spans)
-    the_rectangles_of_the_memory_map_are_apart(events_of(trace_to_json(problem, plan, spans)))
+    events = events_of(trace_to_json(problem, plan, spans))
+    the_rectangles_of_the_memory_map_are_apart(events)
+    found = [(one["name"], one["ts"], one["ts"] + one["dur"]) for one in slices(events, "residency")]
+    assert sorted(found) == sorted((one.tensor, one.start, one.stop or one.start) for one in timeline.places)
 
 
 @pytest.mark.parametrize("name", [name for name in REQUESTS if name.startswith("linked")])
 def test_a_trace_in_time_says_what_the_array_waits_for(name: str) -> None:
     problem, plan = real_plan(name)
     timeline = timeline_of(problem, plan, load_accelerator(LINKED))
-    spans = spans_of_activities(problem, plan, traced_activities(timeline.activities, 1.0))
+    spans = timed_spans(plan, timeline.activities, timeline.places, 1.0)
     trace = json.loads(trace_to_json(problem, plan, spans, traced_waits(timeline.activities, 1.0)))
     waits = slices(trace["traceEvents"], "wait")
     found = [(one["ts"], one["dur"], sum(one["args"]["parts"].values())) for one in waits]
@@ -161,66 +158,11 @@ def test_a_move_has_a_lane_named_for_where_it_comes_from_and_says_both_ends() ->
     assert (move["args"]["source"], move["args"]["target"]) == ("outputs", "inputs")
 
 
-def test_a_move_uses_its_places_at_both_ends() -> None:
-    case = MOVED.edited(4, "copy x left right", "free x left")
-    times = {
-        1: TraceSpan(3, 5),
-        4: TraceSpan(9, 10),
-        6: TraceSpan(20, 30),
-        10: TraceSpan(30, 31),
-        11: TraceSpan(31, 40),
-    }
-    spans = spans_of_activities(case.problem, case.plan, times)
-    events = events_of(trace_to_json(case.problem, case.plan, spans))
-
-    memory = scratchpads(events)
-    lives = {
-        (one["name"], memory[one["pid"]]): (one["ts"], one["ts"] + one["dur"]) for one in slices(events, "residency")
-    }
-    assert lives["x", "left"] == (3, 10)
-    assert lives["x", "right"] == (9, 40)
-
-
-def test_an_operator_uses_the_one_place_it_reads() -> None:
-    """x lies in both scratchpads; f reads it in the first, so its copy is dead after the move."""
-    case = MOVED.edited(5, "compute f", "free x right")
-    times = {
-        1: TraceSpan(3, 5),
-        4: TraceSpan(9, 10),
-        5: TraceSpan(20, 30),
-        10: TraceSpan(30, 31),
-        11: TraceSpan(31, 40),
-    }
-    spans = spans_of_activities(case.problem, case.plan, times)
-
-    assert (spans[3], spans[6]) == (TraceSpan(9, 9), TraceSpan(10, 10))
-
-
 @settings(max_examples=60, deadline=None)
 @given(planned())
 def test_a_trace_of_a_random_plan_can_be_read_back(made: tuple[Problem, Plan]) -> None:
     the_trace_says_what_the_plan_says(*made)
     the_rectangles_of_the_memory_map_are_apart(events_of(trace_to_json(*made)))
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(planned(), st.data())
-def test_a_trace_may_be_timed_by_a_clock(made: tuple[Problem, Plan], data: st.DataObject) -> None:
-    """The clock of this test runs one activity after the other, each with a random time."""
-    problem, plan = made
-    time, activities = 0.0, {}
-    for index, line in enumerate(plan.instructions):
-        if isinstance(line, Compute | Copy):
-            start, time = time, time + data.draw(st.integers(0, 1000)) / 7
-            activities[index] = TraceSpan(start, time)
-    spans = spans_of_activities(problem, plan, activities)
-
-    the_trace_says_what_the_plan_says(problem, plan, spans)
-    events = events_of(trace_to_json(problem, plan, spans))
-    the_rectangles_of_the_memory_map_are_apart(events)
-    for event in (*slices(events, "operator"), *slices(events, "transfer")):
-        assert event["ts"] == pytest.approx(activities[event["args"]["instruction"]].start, abs=0.001)
 
 
 def test_without_a_clock_steps_are_milliseconds_and_transfers_come_before_their_operator() -> None:
@@ -245,27 +187,11 @@ def test_residencies_of_a_tensor_lie_where_and_when_the_plan_says() -> None:
     assert found == [("a", 4, 0 + 500, 1500), ("a", 8, 2000, 3500)]
 
 
-def test_a_place_is_taken_from_its_first_activity_to_its_last() -> None:
-    times = {
-        1: TraceSpan(3, 5, "DMA queue 0"),
-        3: TraceSpan(5, 9),
-        6: TraceSpan(9, 10),
-        8: TraceSpan(10, 12, "DMA queue 1"),
-    }
-    spans = spans_of_activities(CHAIN.problem, CHAIN.plan, times)
-    events = events_of(trace_to_json(CHAIN.problem, CHAIN.plan, spans))
-
-    lives = {event["name"]: (event["ts"], event["ts"] + event["dur"]) for event in slices(events, "residency")}
-    assert lives == {"x": (3, 9), "a": (5, 10), "y": (9, 12)}
-    lanes = {event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 1}
-    assert lanes == {"DMA queue 0", "DMA queue 1", "operators"}
-
-
 def test_slices_one_after_the_other_do_not_overlap_when_nanoseconds_are_cut_off() -> None:
     """1.001 microseconds times 1000 is 1000.9999999999999 nanoseconds."""
     activities = {3: TraceSpan(0, 0.5), 7: TraceSpan(0.5, 1.001), 12: TraceSpan(1.001, 2)}
     activities |= {1: TraceSpan(0, 0), 4: TraceSpan(0.5, 0.5), 10: TraceSpan(1.001, 1.001), 13: TraceSpan(2, 2)}
-    spans = spans_of_activities(SPILLED.problem, SPILLED.plan, activities)
+    spans = tuple(activities.get(index, TraceSpan(0, 0)) for index in range(len(SPILLED.plan.instructions)))
     events = events_of(trace_to_json(SPILLED.problem, SPILLED.plan, spans))
 
     assert [nanoseconds(event) for event in slices(events, "operator")] == [(0, 500), (500, 1001), (1001, 2000)]

@@ -203,7 +203,7 @@ def _checked(plan: Path, network: Network, accelerator: str | Accelerator | None
     The times are those on an accelerator, or the plan's own; None if neither is known.
     """
     from onchip.api.time_plan import own_timeline, time_network
-    from onchip.reports.exports import spans_of_activities, traced_activities, traced_waits
+    from onchip.reports.exports import timed_spans, traced_waits
 
     if accelerator is None:
         from onchip.api.check_plan import check_plan
@@ -216,9 +216,8 @@ def _checked(plan: Path, network: Network, accelerator: str | Accelerator | None
         check, timeline, clock_mhz = timing.check, timing.timeline, timing.accelerator.clock_mhz
     if timeline is None:
         return check, None
-    spans = traced_activities(timeline.activities, clock_mhz)
-    in_time = spans_of_activities(check.problem, check.document.answer, spans)
-    return check, (in_time, traced_waits(timeline.activities, clock_mhz))
+    spans = timed_spans(check.document.answer, timeline.activities, timeline.places, clock_mhz)
+    return check, (spans, traced_waits(timeline.activities, clock_mhz))
 
 
 def _mappings(request: ExportRequest) -> Exported:

@@ -35,8 +35,7 @@ def read_file(path: Path, greatest_bytes: int = GREATEST_FILE_BYTES) -> bytes:
     except (OSError, EOFError, ValueError, zlib.error) as error:
         if isinstance(error, FileNotFoundError):
             raise InputError("it does not exist", file=str(path), expected="an existing file") from None
-        what = f"it cannot be read ({_reason(error)})"
-        raise InputError(what, file=str(path), expected="a readable file") from None
+        raise InputError(f"it cannot be read ({_reason(error)})", expected="a readable file", file=str(path)) from None
     if len(content) > greatest_bytes:
         raise too_large(greatest_bytes).in_file(str(path))
     return content

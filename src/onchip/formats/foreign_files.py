@@ -47,7 +47,7 @@ def load_any_accelerator(name_or_path: str | Accelerator, mapspace: str | None =
         return timeloop_architecture(read_file(path), str(path), keeps)
     if mapspace is not None:
         expected = "a Timeloop architecture (`architecture` or `arch`) as `target`"
-        raise UsageError("it is given for no Timeloop file", place="mapspace", expected=expected)
+        raise UsageError("it is given for no Timeloop file", "mapspace", expected)
     if "cores" in fields:
         expected = "a file of one core whose outermost memory is DRAM, as ZigZag's hardware"
         raise AcceleratorError("it lists cores of Stream", file=name_or_path, place="cores", expected=expected)

@@ -65,7 +65,7 @@ def read_buffers(path: Path) -> BufferTable:
         alignment = alignments.pop() if len(alignments) == 1 else None
         buffers = tuple(line.buffer(has_own_alignment=alignment is None) for line in lines)
         if sum(buffer.size_bytes for buffer in buffers) > GREATEST_TOTAL_BYTES:
-            raise InputError("all buffers together are too large", place="size", expected="at most 2^50 bytes in all")
+            raise InputError("all buffers together are too large", "size", "at most 2^50 bytes in all")
         return BufferTable(tuple(line.fields["id"] for line in lines), buffers, alignment)
 
 
@@ -74,8 +74,7 @@ def read_offsets(path: Path, ids: Sequence[str]) -> tuple[int | None, ...]:
     with errors_in_file(str(path)):
         lines = _lines_of(path)
         if lines and "offset" not in lines[0].fields:
-            expected = "a packing: id,lower,upper,size,offset"
-            raise InputError("column 'offset' is missing", place="line 1", expected=expected)
+            raise InputError("column 'offset' is missing", "line 1", "a packing: id,lower,upper,size,offset")
         offsets = {
             line.fields["id"]: line.integer("offset", 0, GREATEST_TOTAL_BYTES) if line.fields["offset"] else None
             for line in lines
@@ -92,14 +91,13 @@ def _lines_of(path: Path) -> list[Line]:
         columns = _columns([name.strip() for name in next(rows, [])])
         for row in filter(None, rows):
             if len(row) != len(columns):
-                what, place = f"it has {len(row)} fields", f"line {rows.line_num}"
-                raise InputError(what, place=place, expected=f"{len(columns)}")
+                raise InputError(f"it has {len(row)} fields", f"line {rows.line_num}", f"{len(columns)}")
             line = Line(rows.line_num, dict(zip(columns, map(str.strip, row), strict=True)))
             if (first := lines.setdefault(line.fields["id"], line)) is not line:
                 what = f"{line.fields['id']!r} is the id of line {first.number} too"
                 raise line.refusal("id", what, "an id of its own")
     except csv.Error as error:
-        raise InputError(f"it is no CSV ({error})", place=f"line {rows.line_num}", expected="a CSV file") from None
+        raise InputError(f"it is no CSV ({error})", f"line {rows.line_num}", "a CSV file") from None
     return list(lines.values())
 
 
@@ -120,7 +118,7 @@ def _columns(names: list[str]) -> list[str]:
     if ("upper" in columns) is ("end" in columns):
         what.append("there is not one of columns 'upper' and 'end'")
     if what:
-        raise InputError(what[0], place="line 1", expected="id,lower,upper,size")
+        raise InputError(what[0], "line 1", "id,lower,upper,size")
     return columns
 
 
@@ -164,7 +162,7 @@ class Line:
     def refusal(self, column: str, what: str, expected: str) -> InputError:
         """Return the error that names this line."""
         place = f"line {self.number}, {column}" if column else f"line {self.number}"
-        return InputError(what, place=place, expected=expected)
+        return InputError(what, place, expected)
 
 
 def write_packing(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow, path: Path) -> None:

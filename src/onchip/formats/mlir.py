@@ -142,7 +142,7 @@ def _pack_of(text: str, match: re.Match[str]) -> PackedOperation:
 
     def constant(name: str) -> int:
         if name not in constants:
-            raise InputError(f"{name} is no constant", place=f"line {line}", expected="sizes that are arith.constant")
+            raise InputError(f"{name} is no constant", f"line {line}", "sizes that are arith.constant")
         return constants[name]
 
     base = _BASE.search(match["head"])
@@ -152,9 +152,7 @@ def _pack_of(text: str, match: re.Match[str]) -> PackedOperation:
     )
     results = _names_of(match["results"])
     if len(results) != len(buffers) + 1:
-        raise InputError(
-            f"{len(results)} results stand for {len(buffers)} slices", place=f"line {line}", expected="one more"
-        )
+        raise InputError(f"{len(results)} results stand for {len(buffers)} slices", f"line {line}", "one more")
     return PackedOperation(
         match.start(),
         match.end(),

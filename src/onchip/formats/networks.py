@@ -57,7 +57,7 @@ def ensure_of_a_size(workspace_bytes: int, written_bytes: int, place: str) -> No
     """Raise GraphError for a loop that is not unrolled and needs more bytes than a network may have."""
     if workspace_bytes + written_bytes > GREATEST_TOTAL_BYTES:
         what = f"it stays one operator, which needs {workspace_bytes} bytes and writes {written_bytes}"
-        raise GraphError(what, place=place, expected=f"at most {GREATEST_TOTAL_BYTES}")
+        raise GraphError(what, place, f"at most {GREATEST_TOTAL_BYTES}")
 
 
 def read_arrays(given: Sequence[str], graph: Graph) -> Mapping[str, npt.NDArray[Any]]:
@@ -72,7 +72,7 @@ def read_arrays(given: Sequence[str], graph: Graph) -> Mapping[str, npt.NDArray[
             name = names[0]
         if name not in names or name in arrays:
             what = f"{one!r} is for no network input, or for one that has a value"
-            raise UsageError(what, place="inputs", expected=f"NAME=FILE.npy, each once, with {', '.join(names)}")
+            raise UsageError(what, "inputs", f"NAME=FILE.npy, each once, with {', '.join(names)}")
         expected = "an array in a .npy file"
         try:
             arrays[name] = np.load(Path(file), allow_pickle=False)

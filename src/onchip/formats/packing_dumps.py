@@ -65,7 +65,7 @@ def read_micro_plan(path: Path) -> DumpedArena:
 def write_micro_plan(ids: Sequence[str], buffers: Sequence[Buffer], offsets: Sequence[int | None], path: Path) -> None:
     """Write the lines as TFLite Micro prints them; -1 is the offset of a buffer outside. Raises UsageError for gaps."""
     if any(one.gaps for one in buffers):
-        raise UsageError("a buffer has gaps", place="output", expected=".csv or .json, which can state them")
+        raise UsageError("a buffer has gaps", "output", ".csv or .json, which can state them")
     lines = [
         f"{_MARKS[at] if at < len(_MARKS) else '*'} (id={name if name.isdecimal() else at}): size={one.size_bytes}, "
         f"offset={-1 if offset is None else offset}, first_used={one.start} last_used={one.stop - 1}"
@@ -203,7 +203,7 @@ def _operands(instruction: dict[str, Any]) -> Sequence[int]:
     kind, arguments = instruction["instr_args_type"], instruction["instr_args"]
     if kind == "JumpFalseCall":
         expected = "a program without control flow"
-        raise InputError("it jumps, so that lives do not follow from the order", place="chains", expected=expected)
+        raise InputError("it jumps, so that lives do not follow from the order", "chains", expected)
     if kind == "MoveCall":
         return arguments.get("move_from", 0), arguments.get("move_to", 0)
     return arguments.get("args", ()) if kind != "FreeCall" else (arguments.get("value_index", 0),)

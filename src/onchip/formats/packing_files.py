@@ -112,7 +112,7 @@ def _all_offsets(packing: Packing | Overflow, source: Path | None) -> list[int]:
     offsets = [offset for offset in packing.offsets_bytes if offset is not None]
     if source is None or len(offsets) < len(packing.offsets_bytes):
         expected = "an .mlir file as input" if source is None else "all buffers within the capacity"
-        raise UsageError("offsets are written into the text that was read", place="output", expected=expected)
+        raise UsageError("offsets are written into the text that was read", "output", expected)
     return offsets
 
 
@@ -159,7 +159,7 @@ def read_packing_json(path: Path) -> BufferTable:
     with errors_in_file(str(path)):
         ids = tuple(one["id"] for one in fields["buffers"])
         if len(set(ids)) < len(ids):
-            raise InputError("two buffers have one id", place="buffers", expected="an id of its own for each")
+            raise InputError("two buffers have one id", "buffers", "an id of its own for each")
         return BufferTable(
             ids,
             tuple(_buffer_of(one, f"buffers[{at}]") for at, one in enumerate(fields["buffers"])),
@@ -182,7 +182,7 @@ def _buffer_of(fields: PackingBufferFields, place: str) -> Buffer:
             tuple(fields.get("memories", ())),
         )
     except OnchipError as error:
-        raise InputError(error.what, place=place, expected=error.expected) from None
+        raise InputError(error.what, place, error.expected) from None
 
 
 def write_packing_json(

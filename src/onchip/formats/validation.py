@@ -117,7 +117,7 @@ def first_error(error: ValidationError, file_format: Format, shape: object) -> I
         expected = f"{nearest_first(str(location[-1]), known) or 'one '}of {', '.join(known)}"
     if location[-1:] == ("int",) and any(other["loc"] == (*location[:-1], "str") for other in others):
         location, expected = location[:-1], "an integer or a string"
-    return file_format.error(what, place=field_path(location), expected=expected)
+    return file_format.error(what, field_path(location), expected)
 
 
 def _fields_at(shape: object, location: Iterable[int | str]) -> list[str]:
@@ -302,8 +302,7 @@ def _load(encoded: bytes, file_format: Format, file: str) -> object:
     except json.JSONDecodeError as error:
         named = _FORMAT_IN_YAML.search(encoded)
         if named is not None and (other := named.group(1).decode()) != file_format.name:
-            what, expected = f"it is {quoted(other)}", quoted(file_format.name)
-            raise file_format.error(what, file=file, place="format", expected=expected) from None
+            raise file_format.error(f"it is {quoted(other)}", "format", quoted(file_format.name), file=file) from None
         place = f"line {error.lineno} column {error.colno}"
         raise file_format.error(f"malformed JSON: {error.msg}", file=file, place=place, expected="JSON") from None
     except RecursionError:

@@ -127,12 +127,10 @@ def _errors_named(encoded: bytes, file_format: Format, file: str) -> Iterator[No
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}" if mark else None
-        what = f"malformed YAML: {error.problem or error.context}"
-        raise file_format.error(what, file=file, place=place, expected="YAML") from None
+        raise file_format.error(f"malformed YAML: {error.problem or error.context}", place, "YAML", file=file) from None
     except ReaderError as error:
         line = encoded.count(b"\n", 0, error.position) + 1
-        what, place = f"malformed YAML: {error.reason}", f"line {line}"
-        raise file_format.error(what, file=file, place=place, expected="YAML") from None
+        raise file_format.error(f"malformed YAML: {error.reason}", f"line {line}", "YAML", file=file) from None
     except YAMLError as error:
         raise file_format.error(f"malformed YAML: {error}", file=file, expected="YAML") from None
     except InputError as error:
@@ -163,7 +161,7 @@ class _Reader:
         self.next_event()
         start = self.next_event()
         if kind_of(start) != DOCUMENT:
-            raise self.error("it is empty", place="line 1", expected="a mapping")
+            raise self.error("it is empty", "line 1", "a mapping")
         if start.version not in (None, (1, 2)):
             version = ".".join(map(str, start.version))
             raise self._refusal(line_of(start), "", f"it is YAML {version}", "YAML 1.2")
@@ -298,7 +296,7 @@ class _Reader:
             raise self._refusal(line, path, error.what, error.expected) from None
 
     def _refusal(self, line: int, path: str, what: str, expected: str | None) -> InputError:
-        return self.error(what, place=f"line {line}: {_short(path or field_path(()))}", expected=expected)
+        return self.error(what, f"line {line}: {_short(path or field_path(()))}", expected)
 
 
 def _joined(path: str, part: str) -> str:

@@ -125,11 +125,11 @@ def zigzag_hardware(text: str | bytes, file: str) -> ZigzagHardware:
         array = fields["operational_array"]
         if len(array["dimensions"]) != len(array["sizes"]):
             detail = f"{len(array['dimensions'])} dimensions have {len(array['sizes'])} sizes"
-            raise AcceleratorError(detail, place="operational_array", expected="one size each")
+            raise AcceleratorError(detail, "operational_array", "one size each")
         if set(outermost.memory.holds) != set(Operand) or not levels:
             detail = f"the outermost memory holds {', '.join(outermost.memory.holds)}"
             expected = "all operands, as DRAM does, with a memory before it"
-            raise AcceleratorError(detail, place=f"memory {outermost.memory.name!r}", expected=expected)
+            raise AcceleratorError(detail, f"memory {outermost.memory.name!r}", expected)
         compute = ComputeArray(
             dict(zip(array["dimensions"], array["sizes"], strict=True)), mac_energy_pj=array.get("unit_energy")
         )
@@ -149,11 +149,11 @@ def zigzag_hardware(text: str | bytes, file: str) -> ZigzagHardware:
 def _level(name: str, fields: ZigzagMemoryFields, remarks: list[str]) -> MemoryLevel:
     place = f"memory {name!r}"
     if fields["size"] < 8:
-        raise AcceleratorError(f"size is {fields['size']} bits", place=place, expected="at least a byte")
+        raise AcceleratorError(f"size is {fields['size']} bits", place, "at least a byte")
     if bits := fields["size"] % 8:
         remarks.append(f"{place} is read as {fields['size'] // 8} whole bytes, {bits} bits less than it has")
     if not fields["ports"]:
-        raise AcceleratorError("it has no ports", place=place, expected="ports of its operands")
+        raise AcceleratorError("it has no ports", place, "ports of its operands")
     holds = tuple(OPERANDS[operand] for operand in fields["operands"])
     memory = Memory(name if name != DRAM else "outermost", fields["size"] // 8, holds=holds)
     widths = sorted({port["bandwidth_max"] for port in fields["ports"]})
@@ -177,7 +177,7 @@ def _ports(place: str, fields: ZigzagMemoryFields, remarks: list[str]) -> tuple[
             way = allocated.partition(",")[2].strip()
             if way not in TOWARDS:
                 detail = f"{allocated!r} of port {port['name']!r}"
-                raise AcceleratorError(detail, place=place, expected=f"one of {', '.join(TOWARDS)} for an operand")
+                raise AcceleratorError(detail, place, f"one of {', '.join(TOWARDS)} for an operand")
             groups[way].append(port["name"])
     by_name = {port["name"]: port for port in fields["ports"]}
     found = []
@@ -252,7 +252,7 @@ def zigzag_workload(text: str | bytes, file: str) -> tuple[ZigzagLayer, ...]:
 def _layer(fields: ZigzagLayerFields) -> Layer:
     if len(fields["loop_dims"]) != len(fields["loop_sizes"]):
         detail = f"{len(fields['loop_dims'])} loops have {len(fields['loop_sizes'])} sizes"
-        raise InputError(detail, place="loop_sizes", expected="one size each")
+        raise InputError(detail, "loop_sizes", "one size each")
     sizes = dict(zip(map(str.upper, fields["loop_dims"]), fields["loop_sizes"], strict=True))
     equation, precision = Equation.of_text(fields["equation"]), fields["operand_precision"]
     has_weight = bool(equation.weight) and precision.get(equation.weight_name, 8) > 0
@@ -276,7 +276,7 @@ def _convolution(fields: ZigzagLayerFields, sizes: Mapping[str, int]) -> Layer:
     padding = {"P": (0, 0), "Q": (0, 0)}
     for position, sides in zip(fields.get("pr_loop_dims") or (), fields.get("padding") or (), strict=False):
         if position.upper() not in axes or len(sides) != 2:
-            raise InputError(f"padding of {position} is {sides}", place="padding", expected="two sizes for an axis")
+            raise InputError(f"padding of {position} is {sides}", "padding", "two sizes for an axis")
         padding[axes[position.upper()]] = sides[0], sides[1]
     (top, bottom), (left, right) = padding["P"], padding["Q"]
     n, k, c, p, q, r, s, g = (bounds.get(loop, 1) for loop in LOOPS)
@@ -293,15 +293,14 @@ def _relation(text: str) -> tuple[str, str, int, int]:
     match = fullmatch(r"(\w+)=(?:(\d+)\*)?(\w+)\+(?:(\d+)\*)?(\w+)", text.replace(" ", "").upper())
     loops = (_loop(match[3]), _loop(match[5])) if match else ("", "")
     if match is None or loops not in (("P", "R"), ("Q", "S")):
-        raise InputError(f"it is {text!r}", place="dimension_relations", expected="like ix=2*ox+1*fx")
+        raise InputError(f"it is {text!r}", "dimension_relations", "like ix=2*ox+1*fx")
     return match[1], loops[0], int(match[2] or 1), int(match[4] or 1)
 
 
 def _loop(name: str) -> str:
     loop = OTHER_NAMES.get(name.upper(), name.upper())
     if loop not in LOOPS:
-        expected = f"one of {', '.join((*LOOPS, *OTHER_NAMES))}"
-        raise InputError(f"{name!r} is no loop of a layer", place="loop_dims", expected=expected)
+        raise InputError(f"{name!r} is no loop of a layer", "loop_dims", f"one of {', '.join((*LOOPS, *OTHER_NAMES))}")
     return loop
 
 
@@ -323,7 +322,7 @@ class Equation:
         """Read one or two operands; operand I, or else the last, is the input. Raises InputError for malformed text."""
         plain = text.replace(" ", "")
         if fullmatch(rf"{OPERAND}\+?={OPERAND}(?:[*+]{OPERAND})?", plain) is None:
-            raise InputError(f"it is {text!r}", place="equation", expected=EXPECTED)
+            raise InputError(f"it is {text!r}", "equation", EXPECTED)
         (_, output), *read = findall(OPERAND, plain)
         *others, (input_name, of_input) = sorted(read, key=lambda named: named[0] == "I")
         weight_name, of_weight = others[0] if others else ("", "")
@@ -343,7 +342,7 @@ class Equation:
         try:
             return contraction(axes)
         except NoLayerError as error:
-            raise InputError(f"of its loops {error}", place="equation", expected=EXPECTED) from None
+            raise InputError(f"of its loops {error}", "equation", EXPECTED) from None
 
 
 def _loops(indices: str) -> frozenset[str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
 from math import inf, nextafter
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -21,9 +19,7 @@ from onchip.arch.memory import DRAM
 from onchip.errors import PlanError, UsageError
 from onchip.formats.files import to_json, write_files
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.tensor import Tensor
-from onchip.model.timeline.activity import Activity, array_waits, latency_parts
+from onchip.model.timeline.activity import Activity, PlaceUse, array_waits, latency_parts
 from onchip.plugins import PluginGroup
 from onchip.reports.shared.words import PART_WORDS, wait_lines, wait_object
 
@@ -62,8 +58,6 @@ def _table(columns: Sequence[str], rows: Sequence[Residency | Transfer], graph: 
     return text.getvalue()
 
 
-Place: TypeAlias = tuple[str, str]
-"""A tensor in a scratchpad, by their names."""
 STEP_MICROSECONDS = 1000.0
 """Without a clock: viewers show one step as one millisecond."""
 
@@ -123,71 +117,27 @@ def _spans_before_operator(step: int, is_transfer: list[bool]) -> Iterator[Trace
         yield TraceSpan(start + begun * share, start + moved * share)
 
 
-def spans_of_activities(problem: Problem, plan: Plan, activities: Mapping[int, TraceSpan]) -> tuple[TraceSpan, ...]:
-    """Return a span for each instruction, from the spans of Computes and Copies by index.
+def timed_spans(
+    plan: Plan, activities: Sequence[Activity], places: Iterable[PlaceUse], clock_mhz: float | None
+) -> tuple[TraceSpan, ...]:
+    """Return the span of each instruction in microseconds; without a clock, a cycle is a microsecond.
 
-    A place is taken when its first activity begins and freed when its last one ends. An operator uses one place of each
-    tensor that it reads, and every place of a tensor that it writes.
+    An Allocate stands at the first use of its place, and a Free at the last; `places` are in the order of Allocates.
     """
-    spans = dict(activities)
-    begun: dict[Place, int] = {}
-    used: dict[Place, list[TraceSpan]] = {}
-    written: set[Place] = set()
-    for index, instruction in enumerate(plan.instructions):
-        match instruction:
-            case Allocate(tensor, memory, _, is_state):
-                begun[tensor, memory], used[tensor, memory] = index, []
-                if is_state:
-                    written.add((tensor, memory))
-            case Copy(tensor, source, target):
-                for memory in {source, target} - {DRAM}:
-                    used[tensor, memory].append(activities[index])
-                written.add((tensor, target))
-            case Compute(name):
-                operator = problem.graph.operator[name]
-                for place in _places_read(problem, operator, written):
-                    used[place].append(activities[index])
-                for place in _places_written(problem, operator, used.keys()):
-                    used[place].append(activities[index])
-                    written.add(place)
-            case Free(tensor, memory):
-                written.discard((tensor, memory))
-                uses = used.pop((tensor, memory))
-                spans[begun[tensor, memory]] = _first_moment(uses)
-                stop = max((use.stop for use in uses), default=0.0)
-                spans[index] = TraceSpan(stop, stop)
-    spans |= {begun[place]: _first_moment(uses) for place, uses in used.items()}
-    return tuple(spans[index] for index in range(len(plan.instructions)))
-
-
-def _places_read(problem: Problem, operator: Operator, written: AbstractSet[Place]) -> Iterator[Place]:
-    """Yield the first scratchpad that may hold each read tensor and has its bytes; without one it streams."""
-    for tensor in problem.operands(operator):
-        if tensor.name not in operator.outputs:
-            yield from islice((place for place in _places(problem, operator, tensor) if place in written), 1)
-
-
-def _places_written(problem: Problem, operator: Operator, taken: AbstractSet[Place]) -> Iterator[Place]:
-    for tensor in problem.operands(operator):
-        if tensor.name in operator.outputs:
-            yield from (place for place in _places(problem, operator, tensor) if place in taken)
-
-
-def _places(problem: Problem, operator: Operator, tensor: Tensor) -> Iterator[Place]:
-    operand = problem.operand(operator, tensor)
-    return ((tensor.name, memory.name) for memory in problem.memories if operand in memory.holds)
-
-
-def _first_moment(uses: list[TraceSpan]) -> TraceSpan:
-    start = min((use.start for use in uses), default=0.0)
-    return TraceSpan(start, start)
-
-
-def traced_activities(activities: Sequence[Activity], clock_mhz: float | None) -> dict[int, TraceSpan]:
-    """Map each Compute and Copy to its span in microseconds; without a clock, a cycle is a microsecond."""
     microseconds = 1 / (clock_mhz or 1.0)
     lanes = {one.queue: None if one.queue is None else f"DMA queue {one.queue}" for one in activities}
-    return {one.instruction: _span(one.start, one.stop, microseconds, lanes[one.queue]) for one in activities}
+    spans = {one.instruction: _span(one.start, one.stop, microseconds, lanes[one.queue]) for one in activities}
+    uses, held = iter(places), dict[tuple[str, str], PlaceUse]()
+    for index, instruction in enumerate(plan.instructions):
+        match instruction:
+            case Allocate(tensor, memory):
+                use = held[tensor, memory] = next(uses)
+                spans[index] = _span(use.start, use.start, microseconds)
+            case Free(tensor, memory):
+                use = held.pop((tensor, memory))
+                stop = use.start if use.stop is None else use.stop
+                spans[index] = _span(stop, stop, microseconds)
+    return tuple(spans[index] for index in range(len(plan.instructions)))
 
 
 def traced_waits(activities: Sequence[Activity], clock_mhz: float | None) -> TracedWaits:
@@ -415,7 +365,7 @@ def _outside_export(form: str) -> Callable[[PlanDocument, Problem], bytes]:
     export = OUTSIDE_EXPORTS.find(form)
     if export is None:
         expected = ", ".join((*ExportFormat, *OUTSIDE_EXPORTS.names))
-        raise UsageError(f"there is no export format {form!r}", place="to", expected=expected)
+        raise UsageError(f"there is no export format {form!r}", "to", expected)
     return export
 
 

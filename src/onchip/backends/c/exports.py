@@ -31,7 +31,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.figures import homes_of_computes
 from onchip.ops.nests import BandedOperand, operands_of
 from onchip.reports.explain.schedule_history import ScheduleHistory
-from onchip.reports.exports import Export, ExportFormat, spans_of_activities, traced_activities, traced_waits
+from onchip.reports.exports import Export, ExportFormat, timed_spans, traced_waits
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.outcome import ScheduleCheck
 from onchip.transform.groups.tile_graph import TileOperator
@@ -390,9 +390,10 @@ def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> S
         write_schedule_in_c(files, problem, program, history)
         return check
     plan = PlanDocument(document.graph, Source(document.accelerator.name), document.reading, program)
-    activities, clock_mhz = priced.figures.timeline.activities, document.accelerator.clock_mhz
-    spans = spans_of_activities(problem, program, traced_activities(activities, clock_mhz))
-    Export(form, files, plan, problem, text_of(file.network), spans, traced_waits(activities, clock_mhz)).write()
+    timeline, clock_mhz = priced.figures.timeline, document.accelerator.clock_mhz
+    spans = timed_spans(program, timeline.activities, timeline.places, clock_mhz)
+    waits = traced_waits(timeline.activities, clock_mhz)
+    Export(form, files, plan, problem, text_of(file.network), spans, waits).write()
     return check
 
 

@@ -7,9 +7,10 @@ iteration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +39,13 @@ def graph_of(node: onnx.NodeProto, attribute: str, name: str) -> onnx.GraphProto
         if each.name == attribute and each.type == onnx.AttributeProto.GRAPH:
             found: onnx.GraphProto = each.g
             return found
-    raise GraphError(f"it has no {attribute}", place=f"node {name!r}", expected="a graph")
+    raise GraphError(f"it has no {attribute}", f"node {name!r}", "a graph")
 
 
 def ensure_as_many(found: int, expected: int, name: str, what: str = "outputs of its graph") -> None:
     """Raise GraphError if a graph does not have the expected number of inputs or outputs."""
     if found != expected:
-        raise GraphError(f"it has {found} {what}", place=f"node {name!r}", expected=str(expected))
+        raise GraphError(f"it has {found} {what}", f"node {name!r}", str(expected))
 
 
 def axes_of(node: onnx.NodeProto, attribute: str, ranks: Sequence[int], name: str) -> list[int]:
@@ -52,7 +53,7 @@ def axes_of(node: onnx.NodeProto, attribute: str, ranks: Sequence[int], name: st
     pairs = [*zip(integers_attribute(node, attribute, len(ranks)), ranks, strict=True)]
     for axis, rank in pairs:
         if not -rank <= axis < rank:
-            raise GraphError(f"{attribute} has {axis}", place=f"node {name!r}", expected=f"an axis of {rank}")
+            raise GraphError(f"{attribute} has {axis}", f"node {name!r}", f"an axis of {rank}")
     return [axis % rank for axis, rank in pairs]
 
 
@@ -77,8 +78,7 @@ def keep_loop(unfolding: Unfolding, scoped: ScopedNode, name: str, why: NotUnrol
     trips = _known(unfolding, limit, name)
     wanted = [output for output in outputs if unfolding.inference.is_read(output)]
     if wanted and trips is None:
-        what = f"{why.what}, and the length of its output {wanted[0]!r} with it"
-        raise GraphError(what, place=why.place, expected=why.expected)
+        raise GraphError(f"{why.what}, and the length of its output {wanted[0]!r} with it", why.place, why.expected)
     written = [*types, *(_put_together(part, 0, trips or 0) for part in parts)]
     goes_on = body.graph.output[0].name == body.graph.input[1].name
     may_stop = not goes_on or (condition != "" and _known(unfolding, condition, name) != 1)
@@ -147,7 +147,7 @@ def _type_of(unfolding: Unfolding, operand: str, name: str) -> onnx.TypeProto:
     inference = unfolding.inference
     if not operand or operand in inference.bounded:
         what = f"{operand!r} is left out" if not operand else f"the shape of its input {operand!r} follows from values"
-        raise GraphError(what, place=f"node {name!r}", expected=EXPECTED_OF_KEPT_LOOPS)
+        raise GraphError(what, f"node {name!r}", EXPECTED_OF_KEPT_LOOPS)
     return inference.types[operand]
 
 
@@ -159,7 +159,7 @@ def _state_keeps_its_shape(
         shapes = [static_shape(kind) for kind in (one, other)]
         if shapes[0] != shapes[1] or one.tensor_type.elem_type != other.tensor_type.elem_type:
             what = f"it is not unrolled, and its state {operand!r} is {shapes[0]} before an iteration and {shapes[1]}"
-            raise GraphError(f"{what} after it", place=f"node {name!r}", expected=EXPECTED_OF_KEPT_LOOPS)
+            raise GraphError(f"{what} after it", f"node {name!r}", EXPECTED_OF_KEPT_LOOPS)
 
 
 def _passed_through(body: onnx.GraphProto, inputs: range, first_output: int) -> set[int]:
@@ -174,7 +174,7 @@ def _known(unfolding: Unfolding, operand: str, name: str) -> int | None:
     array = None if value is None else numpy_helper.to_array(value)
     if array is not None and (array.size != 1 or array.dtype.kind not in "biu"):
         what = f"its trip count or condition is {array.dtype}{list(array.shape)}"
-        raise GraphError(what, place=f"node {name!r}", expected="a scalar of int64 or bool")
+        raise GraphError(what, f"node {name!r}", "a scalar of int64 or bool")
     return None if array is None else int(array.reshape(-1)[0])
 
 
@@ -237,7 +237,7 @@ class Iteration:
         except GraphError as error:
             where = f"{error.place}: " if error.place else ""
             what = f"its body cannot be planned: {where}{error.what}"
-            raise GraphError(what, place=f"node {place!r}", expected=error.expected) from None
+            raise GraphError(what, f"node {place!r}", error.expected) from None
         kinds = tuple(onnx.helper.make_tensor_type_proto(element, shape) for shape, element in shapes)
         return cls(kinds, inner_peak_bytes(planned))
 
@@ -316,7 +316,7 @@ def _both_branches(unfolding: Unfolding, scoped: ScopedNode, name: str, branches
     place, inference = f"node {name!r}", unfolding.inference
     if inference.opset < _FIRST_OPSET_OF_WHERE:
         what = f"its condition is not known before it runs, and its opset is {inference.opset}"
-        raise GraphError(what, place=place, expected=f"opset {_FIRST_OPSET_OF_WHERE} or a condition that is constant")
+        raise GraphError(what, place, f"opset {_FIRST_OPSET_OF_WHERE} or a condition that is constant")
     otherwise, then = (_branch_inlined(unfolding, branch, scoped, name) for branch in branches)
     ensure_as_many(len(then), len(scoped.node.output), name)
     ensure_as_many(len(otherwise), len(scoped.node.output), name)
@@ -345,8 +345,7 @@ def _larger_of_both(unfolding: Unfolding, called: str, read: tuple[str, str, str
     (one, element), (other, other_element) = map(unfolding.inference.shape_and_element_type, read[1:])
     if element != other_element or len(one) != len(other):
         what = f"its condition is not known, and its branches give {output!r} as {one} and {other}"
-        expected = f"one type and as many axes in both, or {CONSTANT_CONDITION}"
-        raise GraphError(what, place=f"node {name!r}", expected=expected)
+        raise GraphError(what, f"node {name!r}", f"one type and as many axes in both, or {CONSTANT_CONDITION}")
     branches = {
         branch: make_graph(
             [make_node("Identity", [each], [f"{each} taken"])], branch, [], [onnx.ValueInfoProto(name=f"{each} taken")]
@@ -365,7 +364,7 @@ def _branch_inlined(unfolding: Unfolding, branch: onnx.GraphProto, scoped: Scope
         return unfolding.inline(branch, scoped.names, {}, name)
     except GraphError as error:
         what = f"its condition is not known before it runs, and a branch cannot be planned: {error.place}: {error.what}"
-        raise GraphError(what, place=f"node {name!r}", expected=CONSTANT_CONDITION) from None
+        raise GraphError(what, f"node {name!r}", CONSTANT_CONDITION) from None
 
 
 def _scalar(unfolding: Unfolding, condition: str, name: str) -> str:
@@ -419,7 +418,7 @@ def _unrolled_loop(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
     shared: dict[str, str] = {}
     scanned: list[tuple[str, ...]] = []
     iteration = 0
-    with _Unrolling(unfolding, name) as unrolling:
+    with _unrolling(unfolding, name, scanned):
         while goes_on and (trips is None or iteration < trips):
             _ensure_few(iteration, trips, name)
             unfolding.count_unrolled()
@@ -433,7 +432,6 @@ def _unrolled_loop(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
             iteration += 1
             if trips is None or iteration < trips:
                 goes_on = bool(_number(unfolding, again, name, f"its condition after iteration {iteration}"))
-        unrolling.iterations = iteration
         columns = _columns(scanned, scoped.outputs[state_count:], name)
         stacked = [_stacked(unfolding, column, 0, name) for column in columns]
         hand_out(unfolding, (*carried, *stacked), scoped.outputs, name)
@@ -443,11 +441,11 @@ def _scan(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
     place = f"node {name!r}"
     if unfolding.inference.opset < _FIRST_OPSET_OF_SCAN:
         what = f"Scan of opset {unfolding.inference.opset} runs batches"
-        raise GraphError(what, place=place, expected=f"opset {_FIRST_OPSET_OF_SCAN} or later")
+        raise GraphError(what, place, f"opset {_FIRST_OPSET_OF_SCAN} or later")
     body, count = graph_of(scoped.node, "body", name), integers_attribute(scoped.node, "num_scan_inputs")[0]
     state_count = len(scoped.inputs) - count
     if not 1 <= count <= len(scoped.inputs) or not all(scoped.inputs):
-        raise GraphError(f"it has {count} scan inputs", place=place, expected=f"1 to {len(scoped.inputs)}")
+        raise GraphError(f"it has {count} scan inputs", place, f"1 to {len(scoped.inputs)}")
     ensure_as_many(len(body.input), len(scoped.inputs), name, "inputs of its body")
     ensure_as_many(len(body.output), len(scoped.node.output), name)
     try:
@@ -463,20 +461,19 @@ def _unrolled_scan(
     carried, sources = list(scoped.inputs[:state_count]), scoped.inputs[state_count:]
     place = f"node {name!r}"
     if unfolding.inference.bounded.intersection(sources):
-        raise GraphError("how often it runs follows from values", place=place, expected="static shapes")
+        raise GraphError("how often it runs follows from values", place, "static shapes")
     shapes = [unfolding.inference.shape_and_element_type(source)[0] for source in sources]
     axes = axes_of(scoped.node, "scan_input_axes", [len(shape) for shape in shapes], name)
     lengths = {shape[axis] for shape, axis in zip(shapes, axes, strict=True)}
     if len(lengths) > 1:
-        raise GraphError(f"its scan inputs have {sorted(lengths)} parts", place=place, expected="one number of parts")
+        raise GraphError(f"its scan inputs have {sorted(lengths)} parts", place, "one number of parts")
     (trips,) = lengths
     _ensure_short(unfolding, body, trips, name)
     backwards = integers_attribute(scoped.node, "scan_input_directions", len(sources))
     formal = [value.name for value in body.input]
     shared: dict[str, str] = {}
     scanned: list[tuple[str, ...]] = []
-    with _Unrolling(unfolding, name) as unrolling:
-        unrolling.iterations = trips
+    with _unrolling(unfolding, name, scanned):
         for iteration in range(trips):
             _ensure_few(iteration, trips, name)
             unfolding.count_unrolled()
@@ -503,28 +500,24 @@ def _scanned(
     )
 
 
-class _Unrolling:
-    """A context in which nodes count as unrolled; an inner loop is part of it and adds no remark."""
-
-    def __init__(self, unfolding: Unfolding, name: str) -> None:
-        self._unfolding, self._name, self._outer = unfolding, name, unfolding.loop
-        self.iterations = 0
-
-    def __enter__(self) -> Self:
-        self._unfolding.loop = self._outer or self._name
-        return self
-
-    def __exit__(self, failed: object, *_: object) -> None:
-        self._unfolding.loop = self._outer
-        if failed is None and self._outer is None and self.iterations:
-            what = f"it runs {self.iterations} times: each iteration's nodes are planned"
-            self._unfolding.remarks.append(f"node {self._name!r}: {what}")
+@contextmanager
+def _unrolling(unfolding: Unfolding, name: str, scanned: Sequence[object]) -> Iterator[None]:
+    """Count nodes as unrolled, one iteration for each entry of `scanned`; an inner loop adds no remark."""
+    outer = unfolding.loop
+    unfolding.loop = outer or name
+    try:
+        yield
+    finally:
+        unfolding.loop = outer
+    if outer is None and scanned:
+        what = f"it runs {len(scanned)} times: each iteration's nodes are planned"
+        unfolding.remarks.append(f"node {name!r}: {what}")
 
 
 def _columns(scanned: Sequence[tuple[str, ...]], outputs: Sequence[str], name: str) -> list[tuple[str, ...]]:
     """Return the parts of each stacked output; raises NotUnrolledError if no iteration gives a shape."""
     if not scanned and any(outputs):
-        raise NotUnrolledError("it never runs", place=f"node {name!r}", expected="an iteration, or a known trip count")
+        raise NotUnrolledError("it never runs", f"node {name!r}", "an iteration, or a known trip count")
     return [tuple(results[index] for results in scanned) for index in range(len(outputs))]
 
 
@@ -560,14 +553,14 @@ def _number(unfolding: Unfolding, tensor: str, name: str, what: str) -> int:
     number = _known(unfolding, tensor, name)
     if number is None:
         expected = "one that follows from shapes, constants and `values`"
-        raise NotUnrolledError(f"{what} is known only when it runs", place=f"node {name!r}", expected=expected)
+        raise NotUnrolledError(f"{what} is known only when it runs", f"node {name!r}", expected)
     return number
 
 
 def _ensure_few(iteration: int, trips: int | None, name: str) -> None:
     if max(iteration, (trips or 1) - 1) >= GREATEST_ITERATIONS:
         many = f"{trips} times" if trips else f"more than {GREATEST_ITERATIONS} times"
-        raise NotUnrolledError(f"it runs {many}", place=f"node {name!r}", expected=f"at most {GREATEST_ITERATIONS}")
+        raise NotUnrolledError(f"it runs {many}", f"node {name!r}", f"at most {GREATEST_ITERATIONS}")
 
 
 def _ensure_short(unfolding: Unfolding, body: onnx.GraphProto, trips: int, name: str) -> None:

@@ -34,8 +34,7 @@ def bind(graph: onnx.GraphProto, bindings: Bindings) -> tuple[OpenDimension, ...
     inputs = {value.name: value for value in network_inputs(graph)}
     for value in inputs.values():
         if (kind := value.type.WhichOneof("value") or "type") != "tensor_type":
-            what = f"the network input is of unknown size: {kind}"
-            raise GraphError(what, place=f"tensor {value.name!r}", expected="a tensor")
+            raise GraphError(f"the network input is of unknown size: {kind}", f"tensor {value.name!r}", "a tensor")
     symbols = _sizes_of_symbols(graph, inputs, bindings)
     for dimension in _dimensions(graph):
         if dimension.dim_param in symbols:
@@ -74,34 +73,34 @@ def _sizes_of_symbols(
     sizes: dict[str, tuple[int, str]] = {}
     for symbol, size in bindings.dims.items():
         if size < 0:
-            raise UsageError(f"the size is {size}", place=f"dims {symbol}", expected="at least 0")
+            raise UsageError(f"the size is {size}", f"dims {symbol}", "at least 0")
         if symbol not in known:
             listed = ", ".join(repr(each) for each in sorted(known)) or "none: no dimension has a symbol"
-            raise UsageError("no tensor has this dimension", place=f"dims {symbol}", expected=listed)
+            raise UsageError("no tensor has this dimension", f"dims {symbol}", listed)
         sizes[symbol] = size, f"dims {symbol}"
     for name, shape in bindings.shapes.items():
         option = f"shapes {name}"
         declared = _named(inputs, name, "shapes").type.tensor_type
         if not all(size >= 0 for size in shape):
-            raise UsageError(f"its shape is {list(shape)}", place=option, expected="sizes of at least 0")
+            raise UsageError(f"its shape is {list(shape)}", option, "sizes of at least 0")
         if declared.HasField("shape") and len(declared.shape.dim) != len(shape):
             what = f"it gives {len(shape)} dimensions"
-            raise UsageError(what, place=option, expected=f"{len(declared.shape.dim)}, as the file declares")
+            raise UsageError(what, option, f"{len(declared.shape.dim)}, as the file declares")
         for axis, (dimension, size) in enumerate(zip(declared.shape.dim, shape, strict=False)):
             if dimension.HasField("dim_value") and dimension.dim_value not in (0, size):
                 what = f"dimension {axis} is {dimension.dim_value} in the file"
-                raise UsageError(what, place=option, expected=f"{dimension.dim_value}, not {size}")
+                raise UsageError(what, option, f"{dimension.dim_value}, not {size}")
             said, where = sizes.setdefault(dimension.dim_param, (size, option)) if dimension.dim_param else (size, "")
             if said != size:
                 what = f"symbol {dimension.dim_param!r} is {size} here and {said} by {where}"
-                raise UsageError(what, place=option, expected="one size for a symbol")
+                raise UsageError(what, option, "one size for a symbol")
     return sizes
 
 
 def _named(inputs: Mapping[str, onnx.ValueInfoProto], name: str, option: str) -> onnx.ValueInfoProto:
     if name not in inputs:
         listed = ", ".join(repr(each) for each in inputs) or "none: the network has no inputs"
-        raise UsageError("the network has no such input", place=f"{option} {name}", expected=listed)
+        raise UsageError("the network has no such input", f"{option} {name}", listed)
     return inputs[name]
 
 
@@ -119,7 +118,7 @@ def _make_constant(graph: onnx.GraphProto, value: onnx.ValueInfoProto, numbers: 
     dtype = np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type)) if tensor.elem_type in BITS else None
     if dtype is None or dtype.kind not in "biuf":
         what = f"its elements are {type_name(tensor.elem_type)}"
-        raise UsageError(what, place=place, expected="an input of integers, floats or truth values")
+        raise UsageError(what, place, "an input of integers, floats or truth values")
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             array = np.asarray(numbers).astype(dtype)
@@ -128,7 +127,7 @@ def _make_constant(graph: onnx.GraphProto, value: onnx.ValueInfoProto, numbers: 
         is_exact = False
     if not is_exact or (dtype.kind == "f" and not np.isfinite(array).all()):
         what = f"{', '.join(f'{number:g}' for number in numbers[:8])} is no {type_name(tensor.elem_type)}"
-        raise UsageError(what, place=place, expected="numbers of the input's type")
+        raise UsageError(what, place, "numbers of the input's type")
     array = np.full(shape, array[0]) if len(numbers) == 1 else array.reshape(shape)
     graph.initializer.append(numpy_helper.from_array(array, value.name))
 
@@ -143,7 +142,7 @@ def _shape_of_value(tensor: onnx.TypeProto.Tensor, count: int, place: str) -> tu
     shape = tuple(length if size is None else size for size in sizes)
     if count not in (1, prod(shape)) or prod(shape) > GREATEST_CONSTANT_ELEMENTS:
         what = f"{count} numbers for an input of shape {list(shape)}"
-        raise UsageError(what, place=place, expected=f"one, or all of at most {GREATEST_CONSTANT_ELEMENTS}")
+        raise UsageError(what, place, f"one, or all of at most {GREATEST_CONSTANT_ELEMENTS}")
     return shape
 
 

@@ -80,8 +80,7 @@ def _check_opset(model: onnx.ModelProto) -> None:
         oldest, newest = (OLDEST_OPSET, onnx_opset_version()) if is_own else (1, _NEWEST_FOREIGN_OPSET)
         if not oldest <= opset.version <= newest:
             place = f"domain {opset.domain!r}" if opset.domain else None
-            what = f"its operators are of opset {opset.version}"
-            raise GraphError(what, place=place, expected=f"opset {oldest} to {newest}")
+            raise GraphError(f"its operators are of opset {opset.version}", place, f"opset {oldest} to {newest}")
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -130,7 +129,7 @@ def _check_size(model: onnx.ModelProto) -> None:
         order = tuple(TopologicalSorter(called).static_order())
     except CycleError as error:
         name = min(error.args[1], key=list(calls).index)[1]
-        raise GraphError("it calls itself", place=f"function {name!r}", expected="functions that end") from None
+        raise GraphError("it calls itself", f"function {name!r}", "functions that end") from None
     nodes, depth = dict[_Key, int](), dict[_Key, int]()
     for key in order:
         nodes[key] = sum(count * nodes.get(one, 1) for one, count in calls[key].items())

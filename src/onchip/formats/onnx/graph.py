@@ -156,7 +156,7 @@ class _Builder:
         inputs = [value.name for value in self.graph.input if value.name not in self.types.constants]
         if len(set(inputs)) < len(inputs):
             twice = next(one for one in inputs if inputs.count(one) > 1)
-            raise GraphError("two network inputs have this name", place=f"tensor {twice!r}", expected="one")
+            raise GraphError("two network inputs have this name", f"tensor {twice!r}", "one")
         for network_input in inputs:
             self._add_tensor(network_input, Role.INPUT)
         for output in self.network_outputs:
@@ -278,7 +278,7 @@ class _Builder:
         shape, element_type = self.types.shape_and_element_type(like or name)
         if element_type not in BITS:
             what = f"its elements, {type_name(element_type)}, have no fixed size"
-            raise GraphError(what, place=self.storage.place_of(like or name), expected="numbers")
+            raise GraphError(what, self.storage.place_of(like or name), "numbers")
         self.tensors[name] = Tensor.of_shape(name, shape, BITS[element_type], role)
 
     def _mark_network_outputs(self) -> None:

@@ -198,10 +198,10 @@ def check_nodes(graph: onnx.GraphProto) -> None:
         for operand in filter(None, node.input):
             if operand not in producer:
                 what, expected = f"tensor {operand!r} is unknown", "an input, a parameter or another node's output"
-                raise GraphError(what, place=f"node {name!r}", expected=expected)
+                raise GraphError(what, f"node {name!r}", expected)
     for value in graph.output:
         if value.name not in producer:
-            raise GraphError("no node writes it", place=f"network output {value.name!r}", expected="a producer")
+            raise GraphError("no node writes it", f"network output {value.name!r}", "a producer")
     _the_nodes_stand_in_a_topological_order(graph, names, producer)
 
 
@@ -214,11 +214,10 @@ def _each_tensor_has_one_producer(graph: onnx.GraphProto, names: list[str]) -> d
             if output in producer:
                 first = producer[output]
                 other = "it is an input or parameter" if first < 0 else f"so does {names[first]!r}"
-                what = f"node {names[index]!r} writes it and {other}"
-                raise GraphError(what, place=f"tensor {output!r}", expected="one producer")
+                raise GraphError(f"node {names[index]!r} writes it and {other}", f"tensor {output!r}", "one producer")
             producer[output] = index
         if not any(node.output):
-            raise GraphError("it writes nothing", place=f"node {names[index]!r}", expected="at least one output")
+            raise GraphError("it writes nothing", f"node {names[index]!r}", "at least one output")
     return producer
 
 
@@ -228,7 +227,7 @@ def _parameters(graph: onnx.GraphProto) -> Iterator[str]:
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
         first = seen.setdefault(tensor.name, tensor)
         if first is not tensor and first != tensor:  # which of them counts, runtimes decide differently
-            raise GraphError("two parameters have this name", place=f"tensor {tensor.name!r}", expected="one")
+            raise GraphError("two parameters have this name", f"tensor {tensor.name!r}", "one")
         yield tensor.name
 
 
@@ -246,4 +245,4 @@ def _the_nodes_stand_in_a_topological_order(graph: onnx.GraphProto, names: list[
         for other in earlier:
             if other > index:
                 what = f"it stands before {names[other]!r}, whose output it reads"
-                raise GraphError(what, place=f"node {names[index]!r}", expected="nodes in a topological order")
+                raise GraphError(what, f"node {names[index]!r}", "nodes in a topological order")

@@ -223,7 +223,7 @@ class Network:
                 indices.add(self._writer[name])
                 waiting.extend(filter(None, self.nodes[self._writer[name]].input))
             else:
-                raise GraphError("nothing computes it", place=f"tensor {name!r}", expected="a network input handed in")
+                raise GraphError("nothing computes it", f"tensor {name!r}", "a network input handed in")
         return NodeProgram(tuple(self.nodes[index] for index in sorted(indices)), tuple(met), tuple(constants))
 
     def model(self, part: NodeProgram, wanted: Sequence[str], embedded: Sequence[onnx.TensorProto]) -> onnx.ModelProto:
@@ -315,8 +315,7 @@ class ConstantValues:
             return numpy_helper.to_array(stated)
         except Exception as error:  # onnx and numpy raise several types for damaged data
             what = f"its data do not make its shape {list(stated.dims)}: {' '.join(str(error).split())}"
-            place = f"tensor {name!r}"
-            raise GraphError(what, file=str(self._network.path), place=place, expected="whole data") from None
+            raise GraphError(what, f"tensor {name!r}", "whole data", file=str(self._network.path)) from None
 
     def _computed(self, name: str) -> Array:
         """Evaluate the nodes that make a constant from the tensors of the file."""

@@ -44,7 +44,7 @@ from onchip.formats.onnx.nodes import (
     with_declared,
 )
 from onchip.formats.onnx.runtime_kinds import infer_runtime_kind, is_runtime_kind, missing_fact, required_outputs
-from onchip.formats.onnx.specification import ensure_operands_agree, may_have_shape, ranges_of, specified_types
+from onchip.formats.onnx.specification import ensure_operands_agree, may_have_shape, specified_types
 
 GREATEST_LISTED: Final = 100
 """Largest number of contradictions that are listed; the rest is counted."""
@@ -117,7 +117,7 @@ class TypeInference:
             raise self.unknown[operand]
         if operand not in self.types:
             expected = "an input, a parameter or an earlier node's output"
-            raise GraphError(f"tensor {operand!r} is unknown", place=f"node {reader!r}", expected=expected)
+            raise GraphError(f"tensor {operand!r} is unknown", f"node {reader!r}", expected)
 
     def shape_and_element_type(self, name: str) -> tuple[tuple[int, ...], int]:
         """Return shape and element type of a tensor of known size."""
@@ -148,7 +148,7 @@ class TypeInference:
             if not passes_bounds(node, axes, self.types):
                 what = f"the shape of its input {min(from_bounded)!r} follows from values, and of {kind_of(node)}"
                 what = f"{what} no largest output is known"
-                error = GraphError(what, place=f"node {name!r}", expected="static shapes")
+                error = GraphError(what, f"node {name!r}", "static shapes")
                 self.unknown |= dict.fromkeys(outputs, error)
                 return outputs
             kinds = self._bounds_passed_on(visit, axes)
@@ -225,7 +225,8 @@ class TypeInference:
                 return infer_runtime_kind(visit.node, types, self.constants)
             specified = specified_types(visit.node, types, self.constants, self.opset)
             _ensure_output_sizes(specified, visit.name)
-            if visit.schema.deprecated and specified:  # ONNX refuses it, and runtimes run it
+            # ONNX refuses deprecated kinds, which runtimes run; a negative step through nothing would abort the process
+            if specified and (visit.schema.deprecated or _slices_nothing(visit.node, types)):
                 return specified
             return {**self._infer(visit, visit.schema, types), **specified}
         except GraphError:
@@ -289,8 +290,6 @@ class TypeInference:
 
     def _infer(self, visit: _Visit, schema: OpSchema, types: Types) -> Types:
         node, outputs = visit.node, visit.outputs
-        if (sliced := self._slice_of_nothing(node, types)) is not None:
-            return {node.output[0]: sliced}
         operands = list(filter(None, node.input))
         known = {operand: value for operand in operands if (value := self.constants.known_value(operand)) is not None}
         inferred = self._infer_node(visit, schema, known, types)
@@ -303,16 +302,6 @@ class TypeInference:
             return expanded
         return inferred
 
-    def _slice_of_nothing(self, node: onnx.NodeProto, types: Types) -> onnx.TypeProto | None:
-        """Return the type of a slice of an empty tensor; a negative step would abort the process in onnx."""
-        shape = static_shape(types[node.input[0]]) if kind_of(node) == "Slice" and any(node.input[:1]) else None
-        if shape is None or 0 not in shape or (ranges := ranges_of(node, len(shape), self.constants)) is None:
-            return None
-        sizes = list(shape)
-        for each in ranges:
-            sizes[each.axis] = each.length(sizes[each.axis])
-        return make_tensor_type_proto(types[node.input[0]].tensor_type.elem_type, sizes)
-
     def _infer_node(self, visit: _Visit, schema: OpSchema, values: dict[str, onnx.TensorProto], known: Types) -> Types:
         types = {operand: known[operand] for operand in visit.node.input if operand}
         node, opsets = _with_onesided(visit.node), list(self.opsets.values())
@@ -321,8 +310,7 @@ class TypeInference:
                 schema, node, types, values, opset_imports=opsets, ir_version=self.model.ir_version
             )
         except Exception as error:  # onnx raises three unrelated types
-            what, place = f"onnx refuses it: {error}", f"node {visit.name!r}"
-            raise GraphError(what, place=place, expected="a valid node") from None
+            raise GraphError(f"onnx refuses it: {error}", f"node {visit.name!r}", "a valid node") from None
         _ensure_output_sizes(found, visit.name)
         return found
 
@@ -347,6 +335,10 @@ class TypeInference:
         return self._declarations.completed(output, inferred)
 
 
+def _slices_nothing(node: onnx.NodeProto, types: Types) -> bool:
+    return kind_of(node) == "Slice" and any(node.input[:1]) and 0 in (static_shape(types[node.input[0]]) or ())
+
+
 def _with_onesided(node: onnx.NodeProto) -> onnx.NodeProto:
     """Return an STFT with its attribute `onesided`, whose default ONNX's shape inference gets wrong."""
     if kind_of(node) != "STFT" or any(attribute.name == "onesided" for attribute in node.attribute):
@@ -360,7 +352,7 @@ def _with_onesided(node: onnx.NodeProto) -> onnx.NodeProto:
 def _ensure_sizes(shape: tuple[int, ...], place: str, whose: str) -> None:
     """Raise GraphError for a negative size, which inference gives if an input is too small."""
     if any(size < 0 for size in shape):
-        raise GraphError(f"{whose} shape {list(shape)}", place=place, expected="larger inputs, or other attributes")
+        raise GraphError(f"{whose} shape {list(shape)}", place, "larger inputs, or other attributes")
 
 
 def _ensure_output_sizes(types: Types, name: str) -> None:
@@ -385,7 +377,7 @@ def _refusal(
     elif not has_schema:
         what = f"onnx knows no operator {kind_of(node)!r} and the file does not declare the shape of {output!r}"
         expected = "a known operator or a declared shape"
-    return GraphError(what, place=f"node {name!r}", expected=expected)
+    return GraphError(what, f"node {name!r}", expected)
 
 
 class Declarations:
@@ -461,7 +453,7 @@ class LoopWork:
         self.left -= nodes
         if self.left < 0:
             place = None if loop is None else f"node {loop!r}"
-            raise GraphError("its loops take too long to look into", place=place, expected="fewer or shorter loops")
+            raise GraphError("its loops take too long to look into", place, "fewer or shorter loops")
 
 
 class Unfolding:
@@ -515,7 +507,7 @@ class Unfolding:
             runner(self, scoped, name)
         elif next(subgraphs(scoped.node), None) is not None:
             what = f"{kind_of(scoped.node)} runs a graph of its own"
-            raise GraphError(what, place=f"node {name!r}", expected="a network whose control flow is If, Loop or Scan")
+            raise GraphError(what, f"node {name!r}", "a network whose control flow is If, Loop or Scan")
         else:
             self.ensure_known(scoped, name)
             self.add(scoped.renamed(scoped.node.name if not scoped.names else name), name)
@@ -538,7 +530,7 @@ class Unfolding:
         """Raise NotUnrolledError if this many more nodes exceed the limit."""
         if self._unrolled + nodes > self._greatest_unrolled:
             what = f"unrolled, it takes the network's loops beyond {self._greatest_unrolled} nodes"
-            raise NotUnrolledError(what, place=f"node {loop!r}", expected="fewer or shorter iterations")
+            raise NotUnrolledError(what, f"node {loop!r}", "fewer or shorter iterations")
 
     def add_kept(self, node: onnx.NodeProto, types: Types, loop: KeptNode) -> None:
         """Take a loop over as one node with outputs of these types; its last inputs are the captured tensors."""
@@ -598,14 +590,14 @@ class Unfolding:
         for node in graph.node:
             if not any(node.output):
                 place = f"node {node.name or node.op_type!r} in node {prefix!r}"
-                raise GraphError("it writes nothing", place=place, expected="at least one output")
+                raise GraphError("it writes nothing", place, "at least one output")
             is_stated = node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and len(node.output) == 1
             if is_stated and not is_first:
                 continue
             for output in filter(None, node.output):
                 if output in written:
                     what = f"node {node.name or output!r} writes it, and it is there already"
-                    raise GraphError(what, place=f"tensor {output!r} in node {prefix!r}", expected="one producer")
+                    raise GraphError(what, f"tensor {output!r} in node {prefix!r}", "one producer")
                 written.add(output)
                 names[output] = self.names.tensor(output, prefix)
                 if self.inference.is_read(output):
@@ -625,7 +617,7 @@ class Unfolding:
             self.constant(names[tensor.name], tensor)
         for each in graph.sparse_initializer:
             what = f"sparse tensor {each.values.name!r} in a graph within it"
-            raise GraphError(what, place=f"node {prefix!r}", expected="plain tensors there")
+            raise GraphError(what, f"node {prefix!r}", "plain tensors there")
 
 
 Runner: TypeAlias = Callable[[Unfolding, ScopedNode, str], None]

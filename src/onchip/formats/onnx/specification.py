@@ -452,7 +452,7 @@ def ensure_operands_agree(node: onnx.NodeProto, name: str, types: Types) -> None
     elif kind == "Einsum":
         said = _fault_of_einsum(node, types)
     if said is not None:
-        raise GraphError(said[0], place=f"node {name!r}", expected=said[1])
+        raise GraphError(said[0], f"node {name!r}", said[1])
 
 
 def _fault_of_convolution(node: onnx.NodeProto, types: Types) -> tuple[str, str] | None:

@@ -229,8 +229,7 @@ def _loop(name: str, place: str) -> str:
     """Return onchip's name of a loop, also for names of other works (OX is Q); raises AcceleratorError."""
     loop = OTHER_NAMES.get(name, name)
     if loop not in LOOPS:
-        expected = f"some of {', '.join((*LOOPS, *OTHER_NAMES))}"
-        raise AcceleratorError(f"{name!r} is no loop of a layer", place=place, expected=expected)
+        raise AcceleratorError(f"{name!r} is no loop of a layer", place, f"some of {', '.join((*LOOPS, *OTHER_NAMES))}")
     return loop
 
 
@@ -252,7 +251,7 @@ def _size(size: int | str, place: str) -> int:
     try:
         return parse_size(str(size))
     except InputError as error:
-        raise AcceleratorError(error.what, place=place, expected=error.expected) from None
+        raise AcceleratorError(error.what, place, error.expected) from None
 
 
 def _access(fields: AccessFields | MemoryFields, capacity_bytes: int = 0) -> Access | None:
@@ -286,11 +285,11 @@ def _law(fields: LawFields, place: str) -> EnergyLaw:
     if fields.keys() == {"table"}:
         entries = {_size(size, f"{place}.table"): energy_pj for size, energy_pj in fields["table"].items()}
         if len(entries) < len(fields["table"]):
-            raise AcceleratorError("the table has a capacity twice", place=place, expected="each capacity once")
+            raise AcceleratorError("the table has a capacity twice", place, "each capacity once")
         return EnergyTable(tuple(sorted(entries.items())))
     what = f"it has {' and '.join(sorted(fields)) or 'no fields'}"
     expected = "base and per_sqrt_capacity, or table, or such a law for read and one for write"
-    raise AcceleratorError(what, place=place, expected=expected)
+    raise AcceleratorError(what, place, expected)
 
 
 def _ports(fields: AccessFields | MemoryFields) -> tuple[Port, ...]:

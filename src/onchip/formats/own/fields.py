@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, replace
+from functools import cache
 from math import isfinite
+from pathlib import Path
 from re import fullmatch
-from typing import Annotated, Any, Final, NotRequired, cast
+from typing import Annotated, Any, Final, Generic, NotRequired, TypeVar, cast, get_origin, get_type_hints
 
 from typing_extensions import TypedDict
 
@@ -15,9 +18,59 @@ from onchip.answer.document import Claim, Granularity, Reading, Source, as_writt
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import Operand
-from onchip.errors import InputError
-from onchip.formats.validation import Doc, errors_at, field_path, placed, quoted
+from onchip.errors import InputError, errors_in_file
+from onchip.formats.files import read_file, write_file
+from onchip.formats.validation import (
+    Doc,
+    Format,
+    ShapeT,
+    check_format,
+    errors_at,
+    field_path,
+    parse,
+    placed,
+    quoted,
+    validate,
+)
+from onchip.formats.yaml_documents import parse_yaml
 from onchip.ir.layer import Layer
+from onchip.without_collecting import without_collecting
+
+ContentT = TypeVar("ContentT")
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind(Generic[ShapeT, ContentT]):
+    """A kind of file in both directions: its format, the shape of its fields, and the content that they state.
+
+    Files are packed if their names end in `.gz`. With `is_yaml`, the errors of fields name their lines.
+    """
+
+    format: Format
+    shape: type[ShapeT]
+    of_fields: Callable[[ShapeT], ContentT]
+    to_text: Callable[[ContentT], str]
+    is_yaml: bool = False
+
+    def read(self, path: Path) -> ContentT:
+        """Read a file; raises InputError."""
+        return self.of_text(read_file(path), str(path))
+
+    @without_collecting()
+    def of_text(self, text: str | bytes, file: str) -> ContentT:
+        """Return the content of a text; `file` is its name in errors. Raises InputError with the field."""
+        if not self.is_yaml:
+            fields = parse(self.shape, self.format, text, file)
+            with errors_in_file(file):
+                return self.of_fields(fields)
+        document = parse_yaml(text, self.format, file)
+        with document.errors_in(file):
+            check_format(document.value, self.format, file)
+            return self.of_fields(validate(self.shape, json.dumps(document.value).encode(), self.format, file))
+
+    def write(self, content: ContentT, path: Path) -> None:
+        """Write a file; raises OutputError if it cannot be written, InputError for names that are not Unicode."""
+        write_file(path, self.to_text(content).encode())
 
 
 class SourceFields(TypedDict):
@@ -135,17 +188,36 @@ def present(fields: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def written(shape: type, value: object, /, **others: object) -> dict[str, object]:
+    """Return the fields of a TypedDict: `others`, and else the attributes of the same names.
+
+    An optional field is absent if it is None or the default of the value's class; without a default, if it is empty.
+    """
+    known = {**getattr(type(value), "__dataclass_fields__", {}), **dict.fromkeys(others)}
+    fields: dict[str, object] = {}
+    for name, is_optional in _names_of(shape):
+        found = others[name] if name in others else getattr(value, name)
+        default = getattr(known[name], "default", MISSING)
+        is_absent = found == default if default is not MISSING else not (found or isinstance(found, int | float))
+        if not is_optional or not (found is None or is_absent):
+            fields[name] = list(found) if isinstance(found, tuple) else found
+    return fields
+
+
+@cache
+def _names_of(shape: type) -> tuple[tuple[str, bool], ...]:
+    """Return the names of a TypedDict's fields, and True for those that may be absent."""
+    return tuple(
+        (name, get_origin(kind) is NotRequired) for name, kind in get_type_hints(shape, None, None, True).items()
+    )
+
+
 def source_of(fields: SourceFields, place: str, error: type[InputError]) -> Source:
     """Return the source; raises `error` for a malformed hash."""
     sha256 = fields.get("sha256")
     if sha256 is not None and not fullmatch("[0-9a-f]{64}", sha256):
-        raise error(f"it is {quoted(sha256)}", place=f"{place}.sha256", expected="64 hexadecimal digits")
+        raise error(f"it is {quoted(sha256)}", f"{place}.sha256", "64 hexadecimal digits")
     return Source(fields["name"], sha256, tuple(fields.get("notes", ())))
-
-
-def source_fields(source: Source) -> dict[str, object]:
-    """Return the fields of a source, without an unknown hash and empty notes."""
-    return present({"name": source.name, "sha256": source.sha256 or None, "notes": [*source.notes] or None})
 
 
 def reading_of(fields: BindingFields, error: type[InputError], bits: int | None = None) -> Reading:
@@ -172,7 +244,7 @@ def bindings_of(fields: BindingFields, error: type[InputError]) -> Bindings:
     for name, value in values.items():
         if not value or not all(isfinite(number) for number in value):
             what = "it has no numbers" if not value else "a number of it is not finite"
-            raise error(what, place=f"reading.values.{name}", expected="a finite number, or some")
+            raise error(what, f"reading.values.{name}", "a finite number, or some")
     return Bindings(dims, {name: tuple(shape) for name, shape in shapes.items()}, values)
 
 
@@ -187,7 +259,7 @@ def check_sizes(sizes: Mapping[str, int | None], error: type[InputError], least:
     """Raise `error` if a size of `reading` is below `least`; None is no size."""
     for name, size in sizes.items():
         if size is not None and size < least:
-            raise error(f"it is {size}", place=f"reading.{name}", expected=f"at least {least}")
+            raise error(f"it is {size}", f"reading.{name}", f"at least {least}")
 
 
 def claim_fields(claim: Claim) -> dict[str, object]:
@@ -206,15 +278,14 @@ def layer_of(fields: LayerFields, place: str) -> Layer:
     sizes = {name: given[name] for name in _LENGTHS if name in given}
     for name, values in sizes.items():
         if len(values) != _LENGTHS[name]:
-            what = f"it has {len(values)} entries"
-            raise MappingError(what, place=f"{place}.{name}", expected=str(_LENGTHS[name]))
+            raise MappingError(f"it has {len(values)} entries", f"{place}.{name}", str(_LENGTHS[name]))
     arguments: dict[str, Any] = {loop.lower(): bound for loop, bound in given["loops"].items()}
     arguments |= {name: tuple(values) for name, values in sizes.items()}
     arguments |= {f"{operand}_bits": bits for operand, bits in given.get("bits", {}).items()}
     try:
         return Layer(**arguments, has_weight=given.get("has_weight", True))
     except InputError as error:
-        raise placed(MappingError(error.what, place=error.place, expected=error.expected), place) from None
+        raise placed(MappingError(error.what, error.place, error.expected), place) from None
 
 
 _LENGTHS: Final = {"stride": 2, "dilation": 2, "padding": 4}
@@ -222,15 +293,12 @@ _LENGTHS: Final = {"stride": 2, "dilation": 2, "padding": 4}
 
 def layer_fields(layer: Layer) -> dict[str, object]:
     """Return the fields of a layer that differ from those of `Layer()`."""
-    plain = Layer()
-    fields: dict[str, object] = {"loops": {loop: bound for loop, bound in layer.bounds.items() if bound > 1}}
-    for name in _LENGTHS:
-        if getattr(layer, name) != getattr(plain, name):
-            fields[name] = list(getattr(layer, name))
-    bits = {part: getattr(layer, f"{part}_bits") for part in ("input", "weight", "output", "partial")}
-    if any(value != getattr(plain, f"{part}_bits") for part, value in bits.items()):
-        fields["bits"] = bits
-    return fields if layer.has_weight else fields | {"has_weight": False}
+    loops = {loop: bound for loop, bound in layer.bounds.items() if bound > 1}
+    bits, plain = (
+        {part: getattr(one, f"{part}_bits") for part in ("input", "weight", "output", "partial")}
+        for one in (layer, Layer())
+    )
+    return written(LayerFields, layer, loops=loops, bits=None if bits == plain else bits)
 
 
 def mapping_of(fields: NestFields, place: str) -> LayerMapping:
@@ -244,11 +312,9 @@ def mapping_of(fields: NestFields, place: str) -> LayerMapping:
 
 def mapping_fields(mapping: LayerMapping) -> dict[str, object]:
     """Return the fields of a mapping, without operands that no memory keeps and without an empty `ragged`."""
-    fields: dict[str, object] = {"nest": [str(loop) for loop in mapping.nest]}
-    for operand in Operand:
-        if kept := mapping.kept(operand):
-            fields[str(operand)] = [{"memory": each.memory, "loops": each.loops} for each in kept]
-    return fields | {"ragged": list(mapping.ragged)} if mapping.ragged else fields
+    nest = [str(loop) for loop in mapping.nest]
+    kept = {str(operand): [written(KeptFields, each) for each in mapping.kept(operand)] for operand in Operand}
+    return written(NestFields, mapping, nest=nest, **kept)
 
 
 _INSTRUCTIONS: Final[Mapping[str, Any]] = {"allocate": Allocate, "copy": Copy, "free": Free}
@@ -259,7 +325,7 @@ def instructions_of(entries: Iterable[Mapping[str, Any]], error: type[InputError
     for index, entry in enumerate(entries):
         if len(entry) != 1:
             what, place = f"it has {' and '.join(entry) or 'no field'}", field_path(("instructions", index))
-            raise error(what, place=place, expected="one of allocate, copy, compute, free")
+            raise error(what, place, "one of allocate, copy, compute, free")
         ((name, value),) = entry.items()
         yield Compute(value) if name == "compute" else _INSTRUCTIONS[name](**value)
 
@@ -278,6 +344,6 @@ def _loop(text: str, place: str) -> Loop:
     """Parse `K4`, or `K4@lane` along a dimension of the array; raises MappingError."""
     match = fullmatch(r"([A-Z])([0-9]{1,18})(?:@(.+))?", text)
     if match is None:
-        raise MappingError(f"{quoted(text)} is no loop", place=place, expected="one like K4, or K4@lane side by side")
+        raise MappingError(f"{quoted(text)} is no loop", place, "one like K4, or K4@lane side by side")
     with errors_at(place):
         return Loop(match[1], int(match[2]), match[3])

@@ -9,15 +9,14 @@ import json
 from collections.abc import Mapping
 from gzip import decompress
 from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.errors import GraphError, UsageError, errors_in_file
-from onchip.formats.files import canonical_sha256, document_text, read_file, write_file
-from onchip.formats.own.fields import present
-from onchip.formats.validation import LARGEST_INTEGER, Doc, Format, errors_at, field_path, parse
+from onchip.errors import GraphError, UsageError
+from onchip.formats.files import canonical_sha256, document_text
+from onchip.formats.own.fields import FileKind, written
+from onchip.formats.validation import LARGEST_INTEGER, Doc, Format, errors_at, field_path
 from onchip.ir.graph import Graph, State
 from onchip.ir.layer import Layer
 from onchip.ir.operator import ChannelSplits, InPlace, Operator, StatedCost
@@ -117,21 +116,13 @@ class GraphFields(TypedDict):
     states: NotRequired[Annotated[list[StateFields], Doc("States that are kept between inferences.")]]
 
 
-def read_graph(path: Path) -> Graph:
-    """Read the graph of a `.json` or `.json.gz` file; raises InputError."""
-    return graph_from_json(read_file(path), str(path))
-
-
-def graph_from_json(text: str | bytes, file: str) -> Graph:
-    """Read the graph in `text`; `file` is its name in errors. Raises GraphError."""
-    fields = parse(GraphFields, GRAPH_FORMAT, text, file)
-    with errors_in_file(file):
-        return Graph(
-            fields["name"],
-            tuple(_tensor(entry, field_path(("tensors", i))) for i, entry in enumerate(fields["tensors"])),
-            tuple(_operator(one, field_path(("operators", i))) for i, one in enumerate(fields["operators"])),
-            tuple(State(**entry) for entry in fields.get("states", ())),
-        )
+def _graph_of(fields: GraphFields) -> Graph:
+    return Graph(
+        fields["name"],
+        tuple(_tensor(entry, field_path(("tensors", i))) for i, entry in enumerate(fields["tensors"])),
+        tuple(_operator(one, field_path(("operators", i))) for i, one in enumerate(fields["operators"])),
+        tuple(State(**entry) for entry in fields.get("states", ())),
+    )
 
 
 def _tensor(fields: TensorFields, place: str) -> Tensor:
@@ -139,8 +130,7 @@ def _tensor(fields: TensorFields, place: str) -> Tensor:
     given = [key for key in ("shape", "bits", "bytes") if key in fields]
     with errors_at(place):
         if given not in (["shape", "bits"], ["bytes"]):
-            what = f"it has {' and '.join(given) or 'no size'}"
-            raise GraphError(what, expected="shape and bits, or bytes")
+            raise GraphError(f"it has {' and '.join(given) or 'no size'}", expected="shape and bits, or bytes")
         if shape is None:
             size_bytes = fields["bytes"]
         else:
@@ -188,8 +178,7 @@ def _operator(fields: OperatorFields, place: str) -> Operator:
 def _check_attribute(value: dict[str, Any] | list[Any], place: str) -> None:
     """Raise GraphError for an object; the places of entries are made only for lists and objects."""
     if isinstance(value, dict):
-        expected = "a number, string, truth value, null or list of these"
-        raise GraphError("it is an object", place=place, expected=expected)
+        raise GraphError("it is an object", place, "a number, string, truth value, null or list of these")
     for index, entry in enumerate(value):
         if isinstance(entry, (dict, list)):
             _check_attribute(entry, f"{place}[{index}]")
@@ -214,16 +203,15 @@ def _tile(fields: TileFields) -> Tile:
     )
 
 
-def write_graph(graph: Graph, path: Path) -> None:
-    """Write the graph file, packed if the name ends in `.gz`; raises OutputError if it cannot be written."""
-    write_file(path, graph_to_json(graph).encode())
-
-
 def graph_to_json(graph: Graph) -> str:
     """Return the text of a graph file, one line per tensor and operator. Raises GraphError for text not Unicode."""
     fields = _graph_fields(graph)
     head = {name: fields.pop(name) for name in ("format", "version", "name")}
     return document_text(head, {name: tuple(listed) for name, listed in fields.items()}, GraphError)
+
+
+_GRAPHS: Final = FileKind(GRAPH_FORMAT, GraphFields, _graph_of, graph_to_json)
+read_graph, graph_from_json, write_graph = _GRAPHS.read, _GRAPHS.of_text, _GRAPHS.write
 
 
 def graph_sha256(graph: Graph) -> str:
@@ -239,24 +227,14 @@ def _graph_fields(graph: Graph) -> dict[str, Any]:
         "tensors": [_tensor_fields(tensor) for tensor in graph.tensors],
         "operators": [_operator_fields(operator) for operator in graph.operators],
     }
-    states = [
-        present({"old": one.old, "new": one.new, "in_place": one.in_place or None, "alias": one.alias or None})
-        for one in graph.states
-    ]
+    states = [written(StateFields, one) for one in graph.states]
     return fields | ({"states": states} if states else {})
 
 
 def _tensor_fields(tensor: Tensor) -> dict[str, object]:
-    fields: dict[str, object]
-    if tensor.shape is not None and tensor.bits is not None:
-        fields = {"name": tensor.name, "shape": list(tensor.shape), "bits": tensor.bits, "role": tensor.role}
-    else:
-        fields = {"name": tensor.name, "bytes": tensor.size_bytes, "role": tensor.role}
-    if tensor.aliases:
-        fields["aliases"] = list(tensor.aliases)
-    if tensor.part_of is not None and tensor.region is not None:
-        fields |= {"part_of": tensor.part_of, "region": list(tensor.region)}
-    return fields
+    if tensor.shape is None or tensor.bits is None:
+        return written(TensorFields, tensor, shape=None, bits=None, bytes=tensor.size_bytes)
+    return written(TensorFields, tensor, bytes=None)
 
 
 def _operator_fields(operator: Operator) -> dict[str, object]:
@@ -265,42 +243,20 @@ def _operator_fields(operator: Operator) -> dict[str, object]:
         (one.input, one.output, one.shift_bytes) if one.shift_bytes else (one.input, one.output)
         for one in operator.in_place
     ]
-    return present(
-        {
-            "name": operator.name,
-            "kind": operator.kind,
-            "inputs": [*operator.inputs],
-            "parameters": [*operator.parameters] or None,
-            "outputs": [*operator.outputs],
-            "attributes": {**operator.attributes} or None,
-            "members": [*operator.members] or None,
-            "tile": operator.tile and _tile_fields(operator.tile),
-            "in_place": in_place or None,
-            "workspace_bytes": operator.workspace_bytes or None,
-            "cycles": stated.cycles,
-            "energy_pj": stated.energy_pj,
-            "splits": stated.splits
-            and {
-                "axis": "channels",
-                "inputs": "split" if stated.splits.cuts_inputs else "whole",
-                "ways": [{"parts": parts, "cycles": cycles} for parts, cycles in stated.splits.ways],
-            },
-        }
-    )
-
-
-def _tile_fields(tile: Tile) -> dict[str, object]:
-    return present(
-        {
-            "operator": tile.operator,
-            "inputs": [*tile.inputs],
-            "parameters": [*tile.parameters] or None,
-            "outputs": [*tile.outputs],
-            "shapes": [list(shape) for shape in tile.shapes],
-            "regions": [list(region) for region in tile.regions],
-            "reduction": tile.reduction,
-            "part": None if tile.part is SumPart.WHOLE else tile.part,
-        }
+    splits = stated.splits and {
+        "axis": "channels",
+        "inputs": "split" if stated.splits.cuts_inputs else "whole",
+        "ways": [{"parts": parts, "cycles": cycles} for parts, cycles in stated.splits.ways],
+    }
+    return written(
+        OperatorFields,
+        operator,
+        attributes={**operator.attributes},
+        tile=operator.tile and written(TileFields, operator.tile),
+        in_place=in_place,
+        cycles=stated.cycles,
+        energy_pj=stated.energy_pj,
+        splits=splits,
     )
 
 

@@ -6,8 +6,6 @@ the same bytes.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -15,8 +13,9 @@ from typing_extensions import TypedDict
 from onchip.answer.document import Claim, Document, MappingDocument, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.result import Status
-from onchip.formats.files import read_file, to_json, write_file
+from onchip.formats.files import to_json
 from onchip.formats.own.fields import (
+    FileKind,
     LayerFields,
     NestFields,
     SourceFields,
@@ -25,12 +24,10 @@ from onchip.formats.own.fields import (
     layer_of,
     mapping_fields,
     mapping_of,
-    source_fields,
     source_of,
+    written,
 )
-from onchip.formats.validation import Doc, Format, check_format, errors_at, validate
-from onchip.formats.yaml_documents import parse_yaml
-from onchip.without_collecting import without_collecting
+from onchip.formats.validation import Doc, Format, errors_at
 
 MAPPING_FORMAT: Final = Format("onchip-mapping", 1, MappingError)
 
@@ -63,33 +60,21 @@ class MappingFileFields(TypedDict):
     layers: Annotated[list[MappingFields], Doc("Mappings; each layer has at most one.")]
 
 
-@without_collecting()
-def read_mappings(path: Path) -> MappingDocument:
-    """Read a mapping file; raises MappingError."""
-    return mappings_from_yaml(read_file(path), str(path))
-
-
-def mappings_from_yaml(text: str | bytes, file: str) -> MappingDocument:
-    """Read `text`; `file` is its name in errors. Raises MappingError with line and field."""
-    document = parse_yaml(text, MAPPING_FORMAT, file)
-    with document.errors_in(file):
-        check_format(document.value, MAPPING_FORMAT, file)
-        fields = validate(MappingFileFields, json.dumps(document.value).encode(), MAPPING_FORMAT, file)
-        mappings = [_mapping(entry, f"layers[{at}]") for at, entry in enumerate(fields["layers"])]
-        named: set[str] = set()
-        for at, one in enumerate(mappings):
-            for name in one.names:
-                if name in named:
-                    what, place = f"layer {name!r} stands twice", f"layers[{at}].names"
-                    raise MappingError(what, place=place, expected="one mapping a layer")
-                named.add(name)
-        accelerator = source_of(fields["accelerator"], "accelerator", MappingError)
+def _mappings_of(fields: MappingFileFields) -> MappingDocument:
+    mappings = [_mapping(entry, f"layers[{at}]") for at, entry in enumerate(fields["layers"])]
+    named: set[str] = set()
+    for at, one in enumerate(mappings):
+        for name in one.names:
+            if name in named:
+                raise MappingError(f"layer {name!r} stands twice", f"layers[{at}].names", "one mapping a layer")
+            named.add(name)
+    accelerator = source_of(fields["accelerator"], "accelerator", MappingError)
     return Document(Source(fields.get("network", "")), accelerator, Reading(), tuple(mappings))
 
 
 def _mapping(fields: MappingFields, place: str) -> NamedMapping:
     if not fields["names"]:
-        raise MappingError("it is for no layer", place=f"{place}.names", expected="at least one name")
+        raise MappingError("it is for no layer", f"{place}.names", "at least one name")
     layer, mapping = layer_of(fields["layer"], f"{place}.layer"), mapping_of(fields, place)
     with errors_at(place):
         mapping.layer(layer)
@@ -97,17 +82,12 @@ def _mapping(fields: MappingFields, place: str) -> NamedMapping:
     return NamedMapping(tuple(fields["names"]), layer, mapping, claim)
 
 
-def write_mappings(document: MappingDocument, path: Path) -> None:
-    """Write the mapping file; raises OutputError if it cannot be written."""
-    write_file(path, mappings_to_yaml(document).encode())
-
-
 def mappings_to_yaml(document: MappingDocument) -> str:
     """Return the text of a mapping file, one line per loop nest and operand; raises MappingError for bad Unicode."""
     lines = [
         f"format: {MAPPING_FORMAT.name}",
         f"version: {MAPPING_FORMAT.version}",
-        f"accelerator: {_flow_text(source_fields(document.accelerator))}",
+        f"accelerator: {_flow_text(written(SourceFields, document.accelerator))}",
     ]
     if document.graph.name:
         lines.append(f"network: {_flow_text(document.graph.name)}")
@@ -119,6 +99,10 @@ def mappings_to_yaml(document: MappingDocument) -> str:
         first, *others = (f"{name}: {_flow_text(value)}" for name, value in fields.items())
         lines += [f"  - {first}", *(f"    {line}" for line in others)]
     return "\n".join(lines) + "\n"
+
+
+_MAPPINGS: Final = FileKind(MAPPING_FORMAT, MappingFileFields, _mappings_of, mappings_to_yaml, is_yaml=True)
+read_mappings, mappings_from_yaml, write_mappings = _MAPPINGS.read, _MAPPINGS.of_text, _MAPPINGS.write
 
 
 def _flow_text(value: object) -> str:

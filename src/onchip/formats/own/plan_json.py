@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -30,10 +29,11 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.arch.sharing import NO_SHARING, SharedKinds
-from onchip.errors import PlanError, errors_in_file
-from onchip.formats.files import document_text, read_file, write_file
+from onchip.errors import PlanError
+from onchip.formats.files import document_text
 from onchip.formats.own.fields import (
     BindingFields,
+    FileKind,
     InstructionFields,
     SourceFields,
     binding_fields,
@@ -42,10 +42,10 @@ from onchip.formats.own.fields import (
     instructions_of,
     present,
     reading_of,
-    source_fields,
     source_of,
+    written,
 )
-from onchip.formats.validation import Doc, Format, errors_at, field_path, parse, quoted
+from onchip.formats.validation import Doc, Format, errors_at, field_path, quoted
 from onchip.without_collecting import without_collecting
 
 PLAN_FORMAT: Final = Format("onchip-plan", 1, PlanError)
@@ -158,28 +158,20 @@ class PlanFields(TypedDict):
     result: NotRequired[Annotated[PlanResultFields, Doc("Claims of the maker; `onchip check` recomputes them.")]]
 
 
-def read_plan(path: Path) -> PlanDocument:
-    """Read a plan file; raises InputError."""
-    return plan_from_json(read_file(path), str(path))
-
-
-def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
-    """Read the plan in `text`; `file` is its name in errors. Raises InputError."""
-    fields = parse(PlanFields, PLAN_FORMAT, text, file)
-    with errors_in_file(file):
-        memories = _memories(fields["memories"])
-        return PlanDocument(
-            source_of(fields["graph"], "graph", PlanError),
-            source_of(fields["accelerator"], "accelerator", PlanError),
-            _reading(fields.get("reading", {})),
-            Plan(memories, tuple(instructions_of(fields["instructions"], PlanError))),
-            Claim(**fields["result"]) if "result" in fields else None,
-            _transfers(fields, [memory.name for memory in memories]),
-            fields.get("placement", Placement.DYNAMIC),
-            fields.get("order", Order.FREE),
-            _durations(fields),
-            _recomputation(fields),
-        )
+def _plan_of(fields: PlanFields) -> PlanDocument:
+    memories = _memories(fields["memories"])
+    return PlanDocument(
+        source_of(fields["graph"], "graph", PlanError),
+        source_of(fields["accelerator"], "accelerator", PlanError),
+        _reading(fields.get("reading", {})),
+        Plan(memories, tuple(instructions_of(fields["instructions"], PlanError))),
+        Claim(**fields["result"]) if "result" in fields else None,
+        _transfers(fields, [memory.name for memory in memories]),
+        fields.get("placement", Placement.DYNAMIC),
+        fields.get("order", Order.FREE),
+        _durations(fields),
+        _recomputation(fields),
+    )
 
 
 def _reading(fields: PlanReadingFields) -> Reading:
@@ -198,7 +190,7 @@ def _reading(fields: PlanReadingFields) -> Reading:
 
 def _memories(entries: list[ScratchpadFields]) -> tuple[Memory, ...]:
     if not entries:
-        raise PlanError("it is empty", place="memories", expected="at least one scratchpad")
+        raise PlanError("it is empty", "memories", "at least one scratchpad")
     memories = []
     for index, entry in enumerate(entries):
         with errors_at(field_path(("memories", index))):
@@ -206,7 +198,7 @@ def _memories(entries: list[ScratchpadFields]) -> tuple[Memory, ...]:
             memories.append(Memory(entry["name"], entry["capacity_bytes"], entry.get("alignment_bytes", 1), holds))
     name, times = Counter(memory.name for memory in memories).most_common(1)[0]
     if times > 1:
-        raise PlanError(f"{times} memories have the name {quoted(name)}", place="memories", expected="one")
+        raise PlanError(f"{times} memories have the name {quoted(name)}", "memories", "one")
     return tuple(memories)
 
 
@@ -217,15 +209,13 @@ def _transfers(fields: PlanFields, names: list[str]) -> Transfers:
     objective = fields["result"]["objective"] if "result" in fields else None
     if fields.get("rates") and objective in (Objective.TRAFFIC, Objective.PEAK, Objective.RECOMPUTATION):
         what = f"there are rates, and the objective is {objective}, which takes no account of them"
-        expected = f"none, or the objective {Objective.DMA_CYCLES} or {Objective.DMA_ENERGY}"
-        raise PlanError(what, place="rates", expected=expected)
+        raise PlanError(what, "rates", f"none, or the objective {Objective.DMA_CYCLES} or {Objective.DMA_ENERGY}")
     rates: dict[tuple[str, str], Rate] = {}
     for index, entry in enumerate(fields.get("rates", ())):
         place = field_path(("rates", index))
         ends = _ends(entry, place, [DRAM, *names], rates)
         if DRAM not in ends and ends not in links:
-            what = f"no link leads from {quoted(ends[0])} to {quoted(ends[1])}"
-            raise PlanError(what, place=place, expected="one among `links`")
+            raise PlanError(f"no link leads from {quoted(ends[0])} to {quoted(ends[1])}", place, "one among `links`")
         with errors_at(place):
             rates[ends] = Rate(entry["setup"], tuple((term["unit_bits"], term["cost"]) for term in entry["terms"]))
     return Transfers(tuple(links), rates)
@@ -236,7 +226,7 @@ def _durations(fields: PlanFields) -> Durations | None:
     objective = fields["result"]["objective"] if "result" in fields else None
     if "durations" not in fields:
         if objective is Objective.LATENCY:
-            raise PlanError("it is absent", place="durations", expected="how long things last, for the latency")
+            raise PlanError("it is absent", "durations", "how long things last, for the latency")
         return None
     with errors_at("durations"):
         return Durations(**fields["durations"])
@@ -247,7 +237,7 @@ def _recomputation(fields: PlanFields) -> Recomputation | None:
     if fields.get("reading", {}).get("recompute", Recompute.NEVER) is not Recompute.ALLOWED:
         if "recomputation" in fields:
             what, expected = "it is there, and nothing may run again", "`recompute` in `reading`: `allowed`"
-            raise PlanError(what, place="recomputation", expected=expected)
+            raise PlanError(what, "recomputation", expected)
         return None
     with errors_at("recomputation"):
         return Recomputation(**fields.get("recomputation", {"costs": {}}))
@@ -261,17 +251,12 @@ def _ends(
     for field, name in (("source", source), ("target", target)):
         if name not in names:
             known = ", ".join(map(quoted, names))
-            raise PlanError(f"it is {quoted(name)}", place=f"{place}.{field}", expected=f"one of {known}")
+            raise PlanError(f"it is {quoted(name)}", f"{place}.{field}", f"one of {known}")
     if source == target:
-        raise PlanError("it leads nowhere", place=place, expected="two memories")
+        raise PlanError("it leads nowhere", place, "two memories")
     if (source, target) in before:
-        raise PlanError(f"it is the second from {quoted(source)} to {quoted(target)}", place=place, expected="one")
+        raise PlanError(f"it is the second from {quoted(source)} to {quoted(target)}", place, "one")
     return source, target
-
-
-def write_plan(document: PlanDocument, path: Path) -> None:
-    """Write the plan file; raises OutputError if it cannot be written."""
-    write_file(path, plan_to_json(document).encode())
 
 
 @without_collecting()
@@ -281,8 +266,8 @@ def plan_to_json(document: PlanDocument) -> str:
     head = {
         "format": PLAN_FORMAT.name,
         "version": PLAN_FORMAT.version,
-        "graph": source_fields(document.graph),
-        "accelerator": source_fields(document.accelerator),
+        "graph": written(SourceFields, document.graph),
+        "accelerator": written(SourceFields, document.accelerator),
     }
     rates = tuple(
         {"source": source, "target": target, "setup": rate.setup}
@@ -292,15 +277,11 @@ def plan_to_json(document: PlanDocument) -> str:
     fields = {
         "reading": _reading_fields(document.reading),
         "memories": tuple(map(memory_fields, document.answer.memories)),
-        "links": tuple({"source": source, "target": target} for source, target in transfers.links) or None,
+        "links": tuple(dict(zip(("source", "target"), link, strict=True)) for link in transfers.links) or None,
         "rates": rates or None,
         "placement": None if document.placement is Placement.DYNAMIC else document.placement,
         "order": None if document.order is Order.FREE else document.order,
-        "durations": durations
-        and {
-            **{name: getattr(durations, name) for name in ("queues", "setup_cycles", "has_one_channel")},
-            "cycles": dict(sorted(durations.cycles.items())),
-        },
+        "durations": durations and written(DurationFields, durations, cycles=dict(sorted(durations.cycles.items()))),
         "recomputation": document.recomputation and {"costs": dict(sorted(document.recomputation.costs.items()))},
         "instructions": tuple(map(instruction_fields, document.answer.instructions)),
         "result": claim and {"method": claim.method, **claim_fields(claim)},
@@ -308,21 +289,21 @@ def plan_to_json(document: PlanDocument) -> str:
     return document_text(head, fields, PlanError)
 
 
+_PLANS: Final = FileKind(PLAN_FORMAT, PlanFields, _plan_of, plan_to_json)
+read_plan, plan_from_json, write_plan = _PLANS.read, _PLANS.of_text, _PLANS.write
+
+
 def _reading_fields(reading: Reading) -> dict[str, object]:
-    sharing = reading.sharing
     always = {"bits": reading.bits, **binding_fields(reading.bindings), "granularity": reading.granularity}
     always |= {"count": reading.count}
     return always | present(
         {
             "cap_tensors": reading.cap_tensors or None,
-            "share": None
-            if sharing == NO_SHARING
-            else {"in_place": list(sharing.in_place), "alias": list(sharing.alias)},
+            "share": None if reading.sharing == NO_SHARING else written(SharingFields, reading.sharing),
             "states": dict(sorted(reading.states.items())) or None,
             "bands": dict(sorted(reading.bands.items())) or None,
             "recompute": None if reading.recompute is Recompute.NEVER else reading.recompute,
-            "tiles": {name: {"axis": one.axis, "ends": list(one.ends)} for name, one in sorted(reading.tiles.items())}
-            or None,
+            "tiles": {name: written(OperatorTilesFields, one) for name, one in sorted(reading.tiles.items())} or None,
         }
     )
 

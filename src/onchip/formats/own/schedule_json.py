@@ -6,7 +6,6 @@ The reader does not judge whether the schedule is legal; the verifier does. The 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -19,11 +18,11 @@ from onchip.answer.schedule import Homes, Schedule, ScheduledMapping, ScheduledS
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
-from onchip.errors import errors_in_file
-from onchip.formats.files import document_text, read_file, write_file
+from onchip.formats.files import document_text
 from onchip.formats.own.accelerator_yaml import AcceleratorFields, accelerator_fields, accelerator_of
 from onchip.formats.own.fields import (
     BindingFields,
+    FileKind,
     InstructionFields,
     LayerFields,
     NestFields,
@@ -38,11 +37,10 @@ from onchip.formats.own.fields import (
     mapping_fields,
     mapping_of,
     reading_of,
-    source_fields,
     source_of,
+    written,
 )
-from onchip.formats.validation import Doc, Format, errors_at, field_path, parse
-from onchip.without_collecting import without_collecting
+from onchip.formats.validation import Doc, Format, errors_at, field_path
 
 SCHEDULE_FORMAT: Final = Format("onchip-schedule", 1, ScheduleError)
 DECISIONS: Final = ("order", "stacks", "tilings", "homes", "mappings", "residencies", "prefetch")
@@ -135,29 +133,20 @@ class ScheduleFields(TypedDict):
     result: NotRequired[Annotated[ScheduleResultFields, Doc("Claims of the maker; `onchip check` recomputes them.")]]
 
 
-@without_collecting()
-def read_schedule(path: Path) -> ScheduleDocument:
-    """Read a schedule file, unpacked if the name ends in `.gz`; raises InputError."""
-    return schedule_from_json(read_file(path), str(path))
-
-
-def schedule_from_json(text: str | bytes, file: str) -> ScheduleDocument:
-    """Read the schedule in `text`; `file` is its name in errors. Raises InputError with the field."""
-    fields = parse(ScheduleFields, SCHEDULE_FORMAT, text, file)
-    with errors_in_file(file):
-        accelerator = accelerator_of(fields["accelerator"], "accelerator")
-        stacks = tuple(_stack(entry, field_path(("stacks", at))) for at, entry in enumerate(fields["stacks"]))
-        mappings = tuple(
-            _mapping(entry, len(stacks), field_path(("mappings", at))) for at, entry in enumerate(fields["mappings"])
-        )
-        instructions = tuple(instructions_of(fields["instructions"], ScheduleError))
-        return Document(
-            source_of(fields["graph"], "graph", ScheduleError),
-            accelerator,
-            replace(reading_of(fields["reading"], ScheduleError), count=Count.ALL),
-            Schedule(stacks, mappings, Plan(addressed_memories(accelerator), instructions)),
-            _claim(fields["result"]) if "result" in fields else None,
-        )
+def _schedule_of(fields: ScheduleFields) -> ScheduleDocument:
+    accelerator = accelerator_of(fields["accelerator"], "accelerator")
+    stacks = tuple(_stack(entry, field_path(("stacks", at))) for at, entry in enumerate(fields["stacks"]))
+    mappings = tuple(
+        _mapping(entry, len(stacks), field_path(("mappings", at))) for at, entry in enumerate(fields["mappings"])
+    )
+    instructions = tuple(instructions_of(fields["instructions"], ScheduleError))
+    return Document(
+        source_of(fields["graph"], "graph", ScheduleError),
+        accelerator,
+        replace(reading_of(fields["reading"], ScheduleError), count=Count.ALL),
+        Schedule(stacks, mappings, Plan(addressed_memories(accelerator), instructions)),
+        _claim(fields["result"]) if "result" in fields else None,
+    )
 
 
 def addressed_memories(accelerator: Accelerator) -> tuple[Memory, ...]:
@@ -169,7 +158,7 @@ def _stack(fields: ScheduledStackFields, place: str) -> ScheduledStack:
     tile, mode = fields["tile"], fields.get("mode")
     if (tile is None) is not (mode is None):
         what = "it has a mode and no tile" if tile is None else "it has a tile and no mode"
-        raise ScheduleError(what, place=place, expected="both or none")
+        raise ScheduleError(what, place, "both or none")
     with errors_at(place):
         tiling = None if tile is None or mode is None else Tiling(**tile, mode=mode)
         return ScheduledStack(tuple(fields["operators"]), tiling)
@@ -179,7 +168,7 @@ def _mapping(fields: ScheduledMappingFields, stack_count: int, place: str) -> Sc
     stack = fields["stack"]
     if not 0 <= stack < stack_count:
         expected = f"0 to {stack_count - 1}" if stack_count else "a stack"
-        raise ScheduleError(f"there is no stack {stack}", place=f"{place}.stack", expected=expected)
+        raise ScheduleError(f"there is no stack {stack}", f"{place}.stack", expected)
     layer = layer_of(fields["layer"], f"{place}.layer")
     return ScheduledMapping(stack, layer, Homes(**fields["homes"]), mapping_of(fields, place))
 
@@ -196,11 +185,6 @@ def _claim(fields: ScheduleResultFields) -> Claim:
     )
 
 
-def write_schedule(document: ScheduleDocument, path: Path) -> None:
-    """Write the schedule file, packed if the name ends in `.gz`; raises OutputError if it cannot be written."""
-    write_file(path, schedule_to_json(document).encode())
-
-
 def schedule_to_json(document: ScheduleDocument) -> str:
     """Return the text of a schedule file, one line per fused group, mapping and instruction.
 
@@ -211,8 +195,8 @@ def schedule_to_json(document: ScheduleDocument) -> str:
     if schedule.program.memories != addressed_memories(document.accelerator):
         names = ", ".join(memory.name for memory in schedule.program.memories)
         expected = f"those that {document.accelerator.name!r} addresses"
-        raise ScheduleError(f"the program is over {names or 'no memory'}", place="instructions", expected=expected)
-    graph = source_fields(document.graph)
+        raise ScheduleError(f"the program is over {names or 'no memory'}", "instructions", expected)
+    graph = written(SourceFields, document.graph)
     fields = {
         "accelerator": {
             name: tuple(value) if name == "memories" and isinstance(value, list) else value
@@ -233,6 +217,10 @@ def schedule_to_json(document: ScheduleDocument) -> str:
     return document_text(head, fields, ScheduleError)
 
 
+_SCHEDULES: Final = FileKind(SCHEDULE_FORMAT, ScheduleFields, _schedule_of, schedule_to_json)
+read_schedule, schedule_from_json, write_schedule = _SCHEDULES.read, _SCHEDULES.of_text, _SCHEDULES.write
+
+
 def _stack_fields(stack: ScheduledStack) -> dict[str, object]:
     operators, tiling = list(stack.operators), stack.tiling
     if tiling is None:
@@ -240,10 +228,9 @@ def _stack_fields(stack: ScheduledStack) -> dict[str, object]:
     return {"operators": operators, "tile": tile_fields(tiling), "mode": tiling.mode}
 
 
-def tile_fields(tiling: Tiling) -> dict[str, int]:
+def tile_fields(tiling: Tiling) -> dict[str, object]:
     """Return the sizes of a tile; its channels only if it does not have all."""
-    channels = {} if tiling.channels is None else {"channels": tiling.channels}
-    return {"columns": tiling.columns, "rows": tiling.rows, **channels}
+    return written(ScheduledTileFields, tiling)
 
 
 def _mapping_fields(mapping: ScheduledMapping) -> dict[str, object]:

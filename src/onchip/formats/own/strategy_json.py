@@ -5,7 +5,6 @@ The reader does not judge whether the strategy is legal; the verifier does. The 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -16,10 +15,10 @@ from onchip.answer.schedule import Homes
 from onchip.answer.stacks import OverlapMode, StackStrategy, StrategyError, Tiling
 from onchip.answer.strategy import EnergyCause, FusionStrategy, TileMapping, named_parts, nested_figures
 from onchip.arch.memory import DRAM
-from onchip.errors import errors_in_file
-from onchip.formats.files import document_text, read_file, write_file
+from onchip.formats.files import document_text
 from onchip.formats.own.fields import (
     BindingFields,
+    FileKind,
     LayerFields,
     NestFields,
     PixelFields,
@@ -32,11 +31,11 @@ from onchip.formats.own.fields import (
     mapping_of,
     present,
     reading_of,
-    source_fields,
     source_of,
+    written,
 )
 from onchip.formats.own.schedule_json import HomesFields
-from onchip.formats.validation import Doc, Format, errors_at, field_path, parse
+from onchip.formats.validation import Doc, Format, errors_at, field_path
 
 STRATEGY_FORMAT: Final = Format("onchip-strategy", 1, StrategyError)
 STRATEGIES: Final = "strategies"
@@ -116,31 +115,23 @@ class StrategyFields(TypedDict):
     result: NotRequired[Annotated[StrategyResultFields, Doc("Claims of the maker; `onchip check` recomputes them.")]]
 
 
-def read_strategy(path: Path) -> StrategyDocument:
-    """Read a strategy file; raises InputError."""
-    return strategy_from_json(read_file(path), str(path))
-
-
-def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
-    """Read the strategy in `text`; `file` is its name in errors. Raises StrategyError."""
-    fields = parse(StrategyFields, STRATEGY_FORMAT, text, file)
-    with errors_in_file(file):
-        if not fields["stacks"] and not fields.get("outside"):
-            raise StrategyError("it is empty", place="stacks", expected="at least one stack, or operators outside")
-        reading = fields.get("reading", {})
-        mapper = reading.get("mapper", "exact")
-        stacks = [_stack(entry, field_path(("stacks", index))) for index, entry in enumerate(fields["stacks"])]
-        entries = enumerate(fields.get("mappings", ()))
-        mappings = [_mapping(entry, field_path(("mappings", index))) for index, entry in entries]
-        return StrategyDocument(
-            source_of(fields["network"], "network", StrategyError),
-            source_of(fields["accelerator"], "accelerator", StrategyError),
-            reading_of(reading, StrategyError, bits=8),
-            FusionStrategy(tuple(stacks), tuple(mappings), tuple(fields.get("outside", ()))),
-            _claim(fields["result"], mapper) if "result" in fields else None,
-            mapper,
-            reading.get("model", CostModel.ONCHIP),
-        )
+def _strategy_of(fields: StrategyFields) -> StrategyDocument:
+    if not fields["stacks"] and not fields.get("outside"):
+        raise StrategyError("it is empty", "stacks", "at least one stack, or operators outside")
+    reading = fields.get("reading", {})
+    mapper = reading.get("mapper", "exact")
+    stacks = [_stack(entry, field_path(("stacks", index))) for index, entry in enumerate(fields["stacks"])]
+    entries = enumerate(fields.get("mappings", ()))
+    mappings = [_mapping(entry, field_path(("mappings", index))) for index, entry in entries]
+    return StrategyDocument(
+        source_of(fields["network"], "network", StrategyError),
+        source_of(fields["accelerator"], "accelerator", StrategyError),
+        reading_of(reading, StrategyError, bits=8),
+        FusionStrategy(tuple(stacks), tuple(mappings), tuple(fields.get("outside", ()))),
+        _claim(fields["result"], mapper) if "result" in fields else None,
+        mapper,
+        reading.get("model", CostModel.ONCHIP),
+    )
 
 
 def _stack(fields: StackFields, place: str) -> StackStrategy:
@@ -170,11 +161,6 @@ def _claim(fields: StrategyResultFields, mapper: str) -> Claim:
     return Claim(mapper, fields["status"], fields["objective"], value, bound, figures, space, fields.get("bound_among"))
 
 
-def write_strategy(document: StrategyDocument, path: Path) -> None:
-    """Write the strategy file; raises OutputError if it cannot be written."""
-    write_file(path, strategy_to_json(document).encode())
-
-
 def strategy_to_json(document: StrategyDocument) -> str:
     """Return the text of a strategy file, one line per fused group and mapping.
 
@@ -184,8 +170,8 @@ def strategy_to_json(document: StrategyDocument) -> str:
     head = {
         "format": STRATEGY_FORMAT.name,
         "version": STRATEGY_FORMAT.version,
-        "network": source_fields(document.graph),
-        "accelerator": source_fields(document.accelerator),
+        "network": written(SourceFields, document.graph),
+        "accelerator": written(SourceFields, document.accelerator),
     }
     partial = {} if reading.partial_bits is None else {"partial_bits": reading.partial_bits}
     fields = {
@@ -205,10 +191,14 @@ def strategy_to_json(document: StrategyDocument) -> str:
     return document_text(head, fields, StrategyError)
 
 
+_STRATEGIES: Final = FileKind(STRATEGY_FORMAT, StrategyFields, _strategy_of, strategy_to_json)
+read_strategy, strategy_from_json, write_strategy = _STRATEGIES.read, _STRATEGIES.of_text, _STRATEGIES.write
+
+
 def _stack_fields(stack: StackStrategy) -> dict[str, object]:
-    tile = {"columns": stack.tiling.columns, "rows": stack.tiling.rows}
-    fields: dict[str, object] = {"layers": list(stack.layers), "tile": tile, "mode": stack.tiling.mode}
-    return fields if stack.output_home == DRAM else fields | {"output": stack.output_home}
+    output = None if stack.output_home == DRAM else stack.output_home
+    tile = written(PixelFields, stack.tiling)
+    return written(StackFields, stack, tile=tile, mode=stack.tiling.mode, output=output)
 
 
 def _mapping_fields(one: TileMapping) -> dict[str, object]:

@@ -119,7 +119,7 @@ def arena_size_bytes(tensor: NetworkTensor) -> int:
     """Return the bytes of a tensor in the arena, where half a byte counts as one; raises GraphError."""
     bits = 8 if tensor.element_type == INT4 else bits_of(tensor.element_type)
     if bits is None:
-        raise GraphError("its elements have no fixed size", place=f"tensor {tensor.name!r}", expected="numbers")
+        raise GraphError("its elements have no fixed size", f"tensor {tensor.name!r}", "numbers")
     return size_in_bytes(tensor.shape, bits)
 
 
@@ -222,21 +222,21 @@ def _offsets(read: ReadNetwork) -> tuple[int, ...]:
     place = f"metadata {METADATA!r}"
     found = [content for name, content in read.file.metadata if name == METADATA]
     if not found:
-        raise InputError("it holds no plan of an arena", place=place, expected="a model planned for TFLite Micro")
+        raise InputError("it holds no plan of an arena", place, "a model planned for TFLite Micro")
     content = b"" if found[0] is None else read.file.content[found[0].start : found[0].stop]
     if len(content) < 4 * _HEADER or len(content) % 4:
-        raise InputError(f"it has {len(content)} bytes", place=place, expected="int32 numbers, at least three")
+        raise InputError(f"it has {len(content)} bytes", place, "int32 numbers, at least three")
     version, _, count, *offsets = (int(number) for number in np.frombuffer(content, "<i4"))
     if version != _VERSION:
-        raise InputError(f"it is of version {version}", place=place, expected=f"version {_VERSION}")
+        raise InputError(f"it is of version {version}", place, f"version {_VERSION}")
     if count != len(offsets):
-        raise InputError(f"it says {count} offsets and has {len(offsets)}", place=place, expected="as many as it says")
+        raise InputError(f"it says {count} offsets and has {len(offsets)}", place, "as many as it says")
     return tuple(offsets)
 
 
 def _plan_of(read: ReadNetwork, offsets: Sequence[int]) -> ArenaPlan:
     if len(read.file.subgraphs) > 1:
-        raise GraphError("it has several subgraphs, whose lives overlap", place=METADATA, expected="one subgraph")
+        raise GraphError("it has several subgraphs, whose lives overlap", METADATA, "one subgraph")
     network = read.network
     lives = arena_lives(read, range(len(network.operators)))
     states = (at for at, one in enumerate(network.tensors) if read.storage.is_state(at) and 0 not in one.shape)
@@ -310,10 +310,10 @@ def _ensure_it_can_move(file: ModelFile, *, is_reordered: bool) -> None:
         raise InputError("some of its bytes lie behind the flatbuffer, at fixed places", expected="a model below 2 GB")
     if _COMPRESSED in names:
         what = "its tensors are compressed: what kernels need to unpack them is not known"
-        raise InputError(what, place=f"metadata {_COMPRESSED!r}", expected="a model that is not")
+        raise InputError(what, f"metadata {_COMPRESSED!r}", "a model that is not")
     if is_reordered and _CONTROL in names:
         what = "it orders operators by their places, which the plan changes"
-        raise InputError(what, place=f"metadata {_CONTROL!r}", expected="a plan of `order='given'`")
+        raise InputError(what, f"metadata {_CONTROL!r}", "a plan of `order='given'`")
     _ensure_known(file.table, _MODEL_FIELDS, "Model")
     if is_reordered:
         _ensure_known(file.table.Subgraphs(0), _SUBGRAPH_FIELDS, "SubGraph")

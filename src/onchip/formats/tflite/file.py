@@ -204,13 +204,11 @@ class _Reader:
         rank = table.ShapeLength()
         name = self._text(table.Name())
         if rank > _GREATEST_RANK:
-            what = f"it has {rank} dimensions"
-            raise GraphError(what, place=f"tensor {name!r}", expected=f"at most {_GREATEST_RANK}")
+            raise GraphError(f"it has {rank} dimensions", f"tensor {name!r}", f"at most {_GREATEST_RANK}")
         shape = tuple(int(size) for size in table.ShapeAsNumpy()) if rank else ()
         buffer = table.Buffer()
         if buffer >= max(len(self._buffers), 1):
-            what = f"its buffer is {buffer} of {len(self._buffers)}"
-            raise GraphError(what, place=f"tensor {name!r}", expected="one of the file's")
+            raise GraphError(f"its buffer is {buffer} of {len(self._buffers)}", f"tensor {name!r}", "one of the file's")
         content = self._buffers[buffer] if self._buffers else None
         is_sparse = table.Sparsity() is not None
         return FileTensor(
@@ -221,7 +219,7 @@ class _Reader:
         code = table.OpcodeIndex()
         place = f"operator {index}"
         if code >= len(self._codes):
-            raise GraphError(f"its code is {code} of {len(self._codes)}", place=place, expected="one of the file's")
+            raise GraphError(f"its code is {code} of {len(self._codes)}", place, "one of the file's")
         inputs = self._operands(table.InputsLength(), table.InputsAsNumpy, tensors, place)
         outputs = self._operands(table.OutputsLength(), table.OutputsAsNumpy, tensors, place)
         return FileOperator(self._codes[code], inputs, tuple(at for at in outputs if at >= 0), table)
@@ -232,8 +230,7 @@ class _Reader:
             return ()
         operands = tuple(int(index) for index in read())
         if wrong := [index for index in operands if not -1 <= index < tensors]:
-            what = f"it names tensor {wrong[0]} of {tensors}"
-            raise GraphError(what, place=place, expected="one of its subgraph's")
+            raise GraphError(f"it names tensor {wrong[0]} of {tensors}", place, "one of its subgraph's")
         return operands
 
     def _kind(self, code: Accessor) -> str:

@@ -141,8 +141,7 @@ class _NetworkBuilder:
             for index in self.storage.state_of(operator):
                 if index in owner:
                     what = f"both {owner[index]!r} and {operator.name!r} keep their state in it"
-                    place = f"tensor {self.storage.tensor(index).name!r}"
-                    raise GraphError(what, place=place, expected="one operator")
+                    raise GraphError(what, f"tensor {self.storage.tensor(index).name!r}", "one operator")
                 owner[index] = operator.name
                 if index not in inputs:
                     self._add(index, Role.INPUT)
@@ -199,7 +198,7 @@ class _NetworkBuilder:
         bits = bits_of(tensor.element_type)
         if bits is None:
             what = f"its elements, {type_name(tensor.element_type)}, have no fixed size"
-            raise GraphError(what, place=f"tensor {tensor.name!r}", expected="numbers")
+            raise GraphError(what, f"tensor {tensor.name!r}", "numbers")
         if presented is None:
             is_parameter = role is Role.PARAMETER
             presented = Presentation.of(tensor.shape) if is_parameter else self.layouts.presented(index)

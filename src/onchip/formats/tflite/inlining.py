@@ -101,7 +101,7 @@ class _Inlining:
             read, written = tuple(map(self.resolved, step.inputs)), tuple(map(self.resolved, step.outputs))
             if not written:
                 what = f"{step.operator.kind} writes nothing"
-                raise GraphError(what, place=f"operator {len(operators)}", expected="at least one output")
+                raise GraphError(what, f"operator {len(operators)}", "at least one output")
             name, workspace = tensors[written[0]].name, 0 if step.need is None else step.need.workspace_bytes
             operators.append(NetworkOperator(name, read, written, step.operator, step.first, step.within, workspace))
         given = tuple(self.resolved(index) for index in main.inputs if index >= 0)
@@ -181,7 +181,7 @@ class _Inlining:
         if inputs != len(body.inputs) or expected != len(body.outputs):
             wanted = f"{len(body.inputs)} inputs and {len(body.outputs)} outputs, as its subgraph has"
             what = f"{step.operator.kind} has {inputs} inputs and {expected} outputs"
-            raise GraphError(what, place=self._place(step), expected=wanted)
+            raise GraphError(what, self._place(step), wanted)
 
     def _hand_out(self, step: InlinedStep, results: Sequence[int]) -> None:
         for result, outer in zip(results, step.outputs, strict=True):
@@ -192,7 +192,7 @@ class _Inlining:
         index = options_of(step.operator).get(option, 0)
         if not 0 < index < len(self.file.subgraphs):
             what = f"it runs subgraph {index} of {len(self.file.subgraphs)}"
-            raise GraphError(what, place=self._place(step), expected="another one of the file's")
+            raise GraphError(what, self._place(step), "another one of the file's")
         return int(index)
 
     def _place(self, step: InlinedStep) -> str:
@@ -229,7 +229,7 @@ class _Inlining:
         if len({(each.shape, each.element_type) for each in stated}) != 1:
             shapes = ", ".join(str(list(each.shape)) for each in stated)
             what = f"{step.operator.kind} hands on {stated[-1].name!r} as {shapes}"
-            raise GraphError(what, place=self._place(step), expected="one type and shape")
+            raise GraphError(what, self._place(step), "one type and shape")
 
     # Loops
 
@@ -316,8 +316,7 @@ class _Inlining:
         name = self.variables.of(step.operator, step.inputs, self._place(step))
         if self.undecided or len(step.inputs) < 2 or step.inputs[1] < 0:
             what = f"variable {name[1]!r} is assigned inside a conditional branch, or without a value"
-            expected = "assignments that run in every inference"
-            raise GraphError(what, place=self._place(step), expected=expected)
+            raise GraphError(what, self._place(step), "assignments that run in every inference")
         self.variables.held[name] = self.resolved(step.inputs[1])
 
 
@@ -425,7 +424,7 @@ class Bodies:
             except GraphError as error:
                 where = f"{error.place}: " if error.place else ""
                 what = f"its subgraph {index} cannot be planned: {where}{error.what}"
-                raise GraphError(what, place=place, expected=error.expected or EXPECTED_OF_KEPT_LOOPS) from None
+                raise GraphError(what, place, error.expected or EXPECTED_OF_KEPT_LOOPS) from None
         return self.planned[index]
 
 

@@ -84,8 +84,8 @@ class Interpreter:
         lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         return GraphError(
             f"ai-edge-litert refuses it: {lines[0][:_LONGEST_REASON]}",
-            place=self._place,
-            expected="a model that it can run",
+            self._place,
+            "a model that it can run",
         )
 
 
@@ -124,7 +124,7 @@ class Variables:
         """Return the variable that an operator reads or assigns; raises GraphError for an unknown handle."""
         name = self.handles.get(inputs[0]) if inputs else None
         if name is None:
-            raise GraphError(f"{operator.kind} has a variable that nobody names", place=place, expected=_EXPECTED)
+            raise GraphError(f"{operator.kind} has a variable that nobody names", place, _EXPECTED)
         return name
 
     def kept(self, resolved: Callable[[int], int]) -> tuple[KeptVariable, ...]:
@@ -142,7 +142,7 @@ class Variables:
             if name not in self.held:
                 if name not in self.initial:
                     what = f"variable {name[1]!r} is read, and nobody assigns it"
-                    raise GraphError(what, place=place, expected="a CALL_ONCE that does")
+                    raise GraphError(what, place, "a CALL_ONCE that does")
                 found[index] = self.initial[name]
         return found
 
@@ -258,10 +258,10 @@ def ensure_written_before_read(network: FlatNetwork) -> None:
             tensor = network.tensors[index]
             if index in written:
                 what = f"both {written[index]!r} and {operator.name!r} write it"
-                raise GraphError(what, place=f"tensor {tensor.name!r}", expected="one producer")
+                raise GraphError(what, f"tensor {tensor.name!r}", "one producer")
             if index in inputs:
                 what = f"{operator.name!r} writes it, and it is a network input"
-                raise GraphError(what, place=f"tensor {tensor.name!r}", expected="one producer")
+                raise GraphError(what, f"tensor {tensor.name!r}", "one producer")
             written[index] = operator.name
     known = {*network.inputs, *(each.before for each in network.variables)}
     for index, tensor in enumerate(network.tensors):
@@ -272,12 +272,12 @@ def ensure_written_before_read(network: FlatNetwork) -> None:
             if index >= 0 and index not in known:
                 what = "it is read before it is written" if index in written else "nobody writes it"
                 place = f"operator {operator.name!r}: tensor {network.tensors[index].name!r}"
-                raise GraphError(what, place=place, expected="operators in a topological order")
+                raise GraphError(what, place, "operators in a topological order")
         known.update(operator.outputs)
     for index in network.written:
         if index not in known:
             name = network.tensors[index].name
-            raise GraphError("no operator writes it", place=f"network output {name!r}", expected="a producer")
+            raise GraphError("no operator writes it", f"network output {name!r}", "a producer")
 
 
 def readers_of(network: FlatNetwork) -> Iterator[tuple[int, NetworkOperator]]:
@@ -308,15 +308,15 @@ def resized(file: ModelFile, network: FlatNetwork, shapes: Mapping[str, tuple[in
     for name, shape in shapes.items():
         if name not in index:
             known = ", ".join(map(repr, index)) or "none: it has no inputs"
-            raise UsageError("no network input has this name", place=f"shapes {name}", expected=known)
+            raise UsageError("no network input has this name", f"shapes {name}", known)
         if min(shape, default=1) < 1:
-            raise UsageError(f"its shape is {list(shape)}", place=f"shapes {name}", expected="sizes of at least 1")
+            raise UsageError(f"its shape is {list(shape)}", f"shapes {name}", "sizes of at least 1")
     changed = {index[name]: shape for name, shape in shapes.items() if shape != network.tensors[index[name]].shape}
     if not changed:
         return network
     if len(file.subgraphs) > 1:
         what = "the file has several subgraphs, whose shapes do not follow from another one"
-        raise GraphError(what, place="`shapes`", expected="the file's own shapes")
+        raise GraphError(what, "`shapes`", "the file's own shapes")
     found = Interpreter(mended(file)).shapes_with(changed)
     shapes_found = found | changed
     tensors = [replace(one, shape=shapes_found.get(at, one.shape)) for at, one in enumerate(network.tensors)]

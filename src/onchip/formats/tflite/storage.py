@@ -146,7 +146,7 @@ def _has_its_bytes(tensor: NetworkTensor) -> None:
     found = content.stop - content.start
     if found != expected and not (tensor.element_type == INT4 and found == prod(tensor.shape)):
         what = f"its buffer holds {found} bytes"
-        raise GraphError(what, place=f"tensor {tensor.name!r}", expected=f"{expected} for {list(tensor.shape)}")
+        raise GraphError(what, f"tensor {tensor.name!r}", f"{expected} for {list(tensor.shape)}")
 
 
 MAP_RANK: Final = 4

@@ -115,15 +115,15 @@ def _described(value: object, keeps: Keeps | None) -> _Described:
     told = {name: document[name] for name in ("architecture", "arch", "variables") if name in document}
     fields = validate(FileFields, json.dumps(told).encode(), ARCHITECTURE, "")
     if ("architecture" in fields) is ("arch" in fields):
-        raise AcceleratorError("it has no one description", place="the whole file", expected="architecture or arch")
+        raise AcceleratorError("it has no one description", "the whole file", "architecture or arch")
     is_sparse, nested = bool(document.get("sparse_optimizations")), fields.get("architecture", {})
     if is_sparse and "nodes" not in nested:
         what = "the file has sparse_optimizations (Sparseloop, version 0.3)"
-        raise AcceleratorError(what, place="sparse_optimizations", expected="a dense machine, or `nodes` (0.4)")
+        raise AcceleratorError(what, "sparse_optimizations", "a dense machine, or `nodes` (0.4)")
     if "arch" in fields:
         return _Described(tuple(flat_components(fields["arch"])), keeps_of_parts(document) if keeps is None else keeps)
     if ("subtree" in nested) is ("nodes" in nested):
-        raise AcceleratorError("the field is missing", place="architecture.subtree", expected="subtree, or nodes (0.4)")
+        raise AcceleratorError("the field is missing", "architecture.subtree", "subtree, or nodes (0.4)")
     if "subtree" in nested:
         components = tuple(nested_components(nested["subtree"], "architecture.subtree"))
         return _Described(components, keeps_of_parts(document) if keeps is None else keeps)
@@ -160,7 +160,7 @@ def _accelerator(name: str, described: _Described) -> Accelerator:
         if holds := described.keeps.get(one.name, tuple(Operand)):
             levels.append(_level(one, holds, serves))
     if not levels:
-        raise AcceleratorError("no memory on the chip keeps anything", place="the whole file", expected="at least one")
+        raise AcceleratorError("no memory on the chip keeps anything", "the whole file", "at least one")
     marked = with_scratchpad(levels[::-1])
     energy_pj = macs.energy("energy_per_op", "energy")
     array = ComputeArray(
@@ -183,7 +183,7 @@ def _chain(described: _Described) -> tuple[Component | None, tuple[Component, ..
     if not has_macs or not (described.may_lack_dram or components[0].is_dram) or components[-2].is_dram:
         found = ", ".join(one.name for one in components)
         expected = "DRAM first, memories, and last what computes (a class like intmac)"
-        raise AcceleratorError(f"from outside inwards it has {found}", place="the whole file", expected=expected)
+        raise AcceleratorError(f"from outside inwards it has {found}", "the whole file", expected)
     outermost = components[0] if len(components) > 2 else None
     memories = components[1 if outermost else 0 : -1]
     for one in memories:
@@ -196,7 +196,7 @@ def _chain(described: _Described) -> tuple[Component | None, tuple[Component, ..
             continue
         if memory not in {one.name for one in memories}:
             some = ", ".join(one.name for one in memories)
-            raise AcceleratorError(f"there is no memory {memory!r}", place="mapspace", expected=f"one of {some}")
+            raise AcceleratorError(f"there is no memory {memory!r}", "mapspace", f"one of {some}")
     if memories[0].instances != 1 and not described.may_lack_dram:
         raise memories[0].refusal(("instances",), f"{memories[0].instances} share one DRAM", "one memory before DRAM")
     return outermost, memories, components[-1]

@@ -44,10 +44,10 @@ IGNORED: Final = "_ignore"
 def check_parts(document: object, file_format: Format, expected: str) -> Mapping[str, object]:
     """Return the parts of a file; raises the format's error unless it is a mapping of parts that Timeloop knows."""
     if not isinstance(document, dict):
-        raise file_format.error(f"it is {quoted(document)}", place="", expected="an object")
+        raise file_format.error(f"it is {quoted(document)}", "", "an object")
     for name in document:
         if name not in (*CONSTRAINTS, *OTHERS) and not name.endswith(IGNORED):
-            raise file_format.error("the field is unknown", place=name, expected=expected)
+            raise file_format.error("the field is unknown", name, expected)
     return document
 
 
@@ -212,7 +212,7 @@ def keeps_of_parts(document: Mapping[str, object], unapplied: list[str] | None =
                     keeps[constraint["target"]] = operands_kept(spaces, place)
                 elif unapplied is None:
                     what = f"a constraint of {quoted(one.get('target'))} is of the type {quoted(kind)}"
-                    raise InputError(what, place=f"{place}.type", expected=ONLY_KEEPING)
+                    raise InputError(what, f"{place}.type", ONLY_KEEPING)
                 else:
                     unapplied.append(f"{kind} constraint of {one.get('target')}")
     return keeps
@@ -229,7 +229,7 @@ def operands_kept(spaces: Mapping[str, Any], place: str, *, only_kept: bool = Fa
         for way in ("keep", "bypass")
     )
     if both := sorted(kept & bypassed):
-        raise InputError(f"{OPERANDS[both[0]][0]} is kept and bypassed", place=place, expected="one of both")
+        raise InputError(f"{OPERANDS[both[0]][0]} is kept and bypassed", place, "one of both")
     if only_kept or "keep_only" in fields:
         return tuple(operand for operand in Operand if operand in kept)
     return tuple(operand for operand in Operand if operand not in bypassed)
@@ -239,8 +239,7 @@ def _operands(fields: Mapping[str, Any], name: str, place: str) -> Iterator[Oper
     operand_of = {name: operand for operand, spellings in OPERANDS.items() for name in spellings}
     for one in fields.get(name, ()):
         if one not in operand_of:
-            expected = f"some of {', '.join(operand_of)}"
-            raise InputError(f"it lists {quoted(one)}", place=f"{place}.{name}", expected=expected)
+            raise InputError(f"it lists {quoted(one)}", f"{place}.{name}", f"some of {', '.join(operand_of)}")
         yield operand_of[one]
 
 
@@ -248,7 +247,7 @@ def _validated(shape: type[ShapeT], fields: object, place: str) -> ShapeT:
     try:
         return validate(shape, json.dumps(fields).encode(), MAPSPACE_FILE, "")
     except InputError as error:
-        raise placed(InputError(error.what, place=error.place, expected=error.expected), place) from None
+        raise placed(InputError(error.what, error.place, error.expected), place) from None
 
 
 LONGEST: Final = 200
@@ -361,7 +360,7 @@ class Component:
         """Return an error at one of its attributes, or at the component without any."""
         found = attribute(self.attributes, names)
         place = f"{self.place}.{found[0]}" if found else self.place
-        return AcceleratorError(f"{self.name}: {what}", place=place, expected=expected)
+        return AcceleratorError(f"{self.name}: {what}", place, expected)
 
 
 def attribute(attributes: Attributes, names: tuple[str, ...]) -> tuple[str, object] | None:
@@ -376,7 +375,7 @@ def flat_components(fields: FlatFields) -> Iterator[Component]:
         place = field_path(("arch", "storage", at))
         name = entry.get("name")
         if not isinstance(name, str):
-            raise AcceleratorError("a memory has no name", place=place, expected="name")
+            raise AcceleratorError("a memory has no name", place, "name")
         technology = entry.get("technology")
         yield _component(name, technology if isinstance(technology, str) else "storage", entry, place, 1)
     yield _component("MAC", "intmac", fields["arithmetic"], "arch.arithmetic", 1)
@@ -385,7 +384,7 @@ def flat_components(fields: FlatFields) -> Iterator[Component]:
 def nested_components(branches: list[BranchFields], place: str, copies: int = 1) -> Iterator[Component]:
     """Yield the components of nested branches with `copies` instances on the chip; raises AcceleratorError."""
     if len(branches) != 1:
-        raise AcceleratorError(f"{len(branches)} branches stand beside each other", place=place, expected="one")
+        raise AcceleratorError(f"{len(branches)} branches stand beside each other", place, "one")
     (branch,) = branches
     inside = copies * _copies(branch["name"])[1]
     for at, entry in enumerate(branch.get("local", ())):
@@ -485,14 +484,13 @@ class NodeWalk:
             kind = node.get("!", "Component")
             if kind in BRANCHES:
                 if kind == "Pipelined":
-                    what = "a !Pipelined branch (version 0.4)"
-                    raise AcceleratorError(what, place=where, expected="!Hierarchical or !Parallel")
+                    raise AcceleratorError("a !Pipelined branch (version 0.4)", where, "!Hierarchical or !Parallel")
                 self.add(node.get("nodes", []), f"{where}.nodes", is_parallel=is_parallel or kind == "Parallel")
             elif kind in LEAVES:
                 self._add_leaf(node, kind, where, is_parallel=is_parallel)
             else:
                 expected = f"one of {', '.join(f'!{name}' for name in (*LEAVES, *BRANCHES))}"
-                raise AcceleratorError(f"a node is a !{kind} (version 0.4)", place=where, expected=expected)
+                raise AcceleratorError(f"a node is a !{kind} (version 0.4)", where, expected)
 
     def _add_leaf(self, node: NodeFields, kind: str, place: str, *, is_parallel: bool) -> None:
         if kind == "Nothing" or node.get("enabled", True) in (False, "False", "false"):
@@ -505,7 +503,7 @@ class NodeWalk:
             return
         name, of_class = node.get("name"), node.get("class") or node.get("subclass") or "storage"
         if name is None:
-            raise AcceleratorError("a component has no name", place=place, expected="name")
+            raise AcceleratorError("a component has no name", place, "name")
         if any(one in of_class for one in NETWORKS):
             return
         attributes = {**self.inherited, **own}
@@ -536,7 +534,6 @@ class NodeWalk:
             given = spatial.get(axis, 1)
             size = evaluated(given, {**self.names, **self.inherited, **own}) if isinstance(given, str) else given
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                detail = f"{axis} is {quoted(size)}"
-                raise AcceleratorError(detail, place=f"{place}.spatial.{axis}", expected="a whole number from 1")
+                raise AcceleratorError(f"{axis} is {quoted(size)}", f"{place}.spatial.{axis}", "a whole number from 1")
             sizes.append(before * size)
         return sizes[0], sizes[1]

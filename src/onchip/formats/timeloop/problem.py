@@ -6,7 +6,7 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NotRequired
 
 from typing_extensions import TypedDict
@@ -15,6 +15,8 @@ from onchip.errors import InputError, NetworkWarning
 from onchip.formats.timeloop.components import read_document
 from onchip.formats.validation import Format, quoted, validate
 from onchip.ir.layer import Layer
+from onchip.ops.contractions import MetAxis, contraction
+from onchip.ops.windows import NoLayerError
 
 AXES: Final = (("P", "R"), ("Q", "S"))
 INPUT_NAMES, WEIGHT_NAMES = ("Inputs", "Input", "A"), ("Weights", "Weight", "B")
@@ -88,7 +90,7 @@ class _Window:
 def layer_of(shape: ShapeFields, instance: Mapping[str, object]) -> Layer:
     """Return the layer of a shape and the sizes of its dimensions; raises InputError with the field's path."""
     if "flatten" in shape:
-        raise InputError("it flattens dimensions", place="shape.flatten", expected="dimensions as they are")
+        raise InputError("it flattens dimensions", "shape.flatten", "dimensions as they are")
     sizes = {name: _size(instance, name) for name in shape["dimensions"]}
     coefficients = {one["name"]: _size(instance, one["name"], one["default"]) for one in shape.get("coefficients", ())}
     return _Einsum(shape, sizes, coefficients).layer()
@@ -97,9 +99,9 @@ def layer_of(shape: ShapeFields, instance: Mapping[str, object]) -> Layer:
 def _size(instance: Mapping[str, object], name: str, default: int | None = None) -> int:
     size = instance.get(name, default)
     if size is None:
-        raise InputError(f"dimension {name} has no size", place="instance", expected=f"{name}: a whole number")
+        raise InputError(f"dimension {name} has no size", "instance", f"{name}: a whole number")
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise InputError(f"{name} is {size!r}", place=f"instance.{name}", expected="a whole number from 1")
+        raise InputError(f"{name} is {size!r}", f"instance.{name}", "a whole number from 1")
     return size
 
 
@@ -119,22 +121,21 @@ class _Einsum:
         output, weight = (self._plain(at) if at is not None else frozenset[str]() for at in (at_output, at_weight))
         windows = self._windows(at_input, output, weight)
         slid = {name for one in windows.values() for name in (one.output, one.filter) if name is not None}
-        read = frozenset(self._dimensions(at_input))
-        bounds = dict.fromkeys("NKCG", 1)
-        for name, size in self.sizes.items():
-            if name not in slid and size > 1:
-                bounds[self._loop(name, name in read, name in weight, name in output, at_weight is None)] *= size
-        for axis, one in windows.items():
-            bounds[AXES[axis][0]] = self.sizes[one.output]
-            bounds[AXES[axis][1]] = self.sizes[one.filter] if one.filter is not None else 1
-        n, k, c, p, q, r, s, g = (bounds.get(loop, 1) for loop in "NKCPQRSG")
+        read, is_alone = frozenset(self._dimensions(at_input)), at_weight is None
+        axes = [
+            MetAxis(size, name in read, name not in output if is_alone else name in weight, name in output)
+            for name, size in self.sizes.items()
+            if name not in slid
+        ]
+        try:
+            plain = contraction(axes)
+        except NoLayerError as error:
+            expected = "dimensions that two data spaces share"
+            raise InputError(f"of its dimensions {error}", "shape.data_spaces", expected) from None
         rows, columns = (windows.get(axis, _Window("", None, 1, 1)) for axis in (0, 1))
-        return Layer(
-            *(n, k, c, p, q, r, s, g),
-            stride=(rows.stride, columns.stride),
-            dilation=(rows.dilation, columns.dilation),
-            has_weight=at_weight is not None,
-        )
+        p, r, q, s = (self.sizes.get(name or "", 1) for one in (rows, columns) for name in (one.output, one.filter))
+        strides, dilations = (rows.stride, columns.stride), (rows.dilation, columns.dilation)
+        return replace(plain, p=p, q=q, r=r, s=s, stride=strides, dilation=dilations, has_weight=not is_alone)
 
     def _tensors(self) -> tuple[int, int, int | None]:
         """Return the places of the output, the input and the weight among the data spaces."""
@@ -143,7 +144,7 @@ class _Einsum:
         read = [at for at in range(len(spaces)) if at not in written]
         if len(written) != 1 or not 1 <= len(read) <= 2:
             detail = f"{len(written)} data spaces are written and {len(read)} are read"
-            raise InputError(detail, place="shape.data_spaces", expected="one with read_write, and one or two others")
+            raise InputError(detail, "shape.data_spaces", "one with read_write, and one or two others")
         for at, space in enumerate(spaces):
             names = Counter(self._dimensions(at))
             unknown = [name for name in names if name not in self.sizes]
@@ -152,7 +153,7 @@ class _Einsum:
                 detail = f"{space['name']} is indexed by {', '.join(unknown or twice)}"
                 what = "which is no dimension" if unknown else "twice"
                 place = f"shape.data_spaces[{at}].projection"
-                raise InputError(f"{detail}, {what}", place=place, expected="each dimension at most once")
+                raise InputError(f"{detail}, {what}", place, "each dimension at most once")
         if len(read) == 1:
             return written[0], read[0], None
         is_input = [
@@ -174,7 +175,7 @@ class _Einsum:
             if len(rank) != 1 or len(rank[0]) != 1:
                 name = self.shape["data_spaces"][at]["name"]
                 place = f"shape.data_spaces[{at}].projection"
-                raise InputError(f"{name} is indexed by a sum", place=place, expected="sums for the input alone")
+                raise InputError(f"{name} is indexed by a sum", place, "sums for the input alone")
         return frozenset(self._dimensions(at))
 
     def _windows(self, at: int, output: frozenset[str], weight: frozenset[str]) -> dict[int, _Window]:
@@ -190,12 +191,12 @@ class _Einsum:
             if len(outputs) != 1 or len(filters) != len(terms) - 1 or len(filters) > 1:
                 detail = f"a sum of {', '.join(name for name, _ in terms) or 'nothing'} slides over nothing"
                 place = f"shape.data_spaces[{at}].projection"
-                raise InputError(detail, place=place, expected="a dimension of the output and one that is summed up")
+                raise InputError(detail, place, "a dimension of the output and one that is summed up")
             name, dilation = filters[0] if filters else (None, 1)
             found.append(_Window(outputs[0][0], name, outputs[0][1], dilation))
         if len(found) > len(AXES):
             detail = f"{len(found)} windows slide over the input"
-            raise InputError(detail, place=f"shape.data_spaces[{at}].projection", expected="at most two")
+            raise InputError(detail, f"shape.data_spaces[{at}].projection", "at most two")
         return self._by_axis(found)
 
     @staticmethod
@@ -212,24 +213,12 @@ class _Einsum:
         """Return the coefficient of a term, 1 where it has none."""
         place = f"shape.data_spaces[{at}].projection"
         if not 1 <= len(term) <= 2:
-            what = f"a product has {len(term)} factors"
-            raise InputError(what, place=place, expected="a dimension and a coefficient")
+            raise InputError(f"a product has {len(term)} factors", place, "a dimension and a coefficient")
         if len(term) == 1:
             return 1
         if term[1] not in self.coefficients:
-            raise InputError(f"{term[1]} is no coefficient", place=place, expected="one of `coefficients`")
+            raise InputError(f"{term[1]} is no coefficient", place, "one of `coefficients`")
         return self.coefficients[term[1]]
-
-    def _loop(self, name: str, read: bool, weighed: bool, written: bool, is_alone: bool) -> str:
-        """Return the loop of a dimension, by the tensors that it indexes; raises InputError."""
-        loops = {(True, True, True): "G", (True, True, False): "C", (True, False, True): "N", (False, True, True): "K"}
-        if is_alone:
-            loops = {(True, False, True): "N", (True, False, False): "C"}
-        loop = loops.get((read, weighed, written))
-        if loop is None:
-            what = f"dimension {name} is of one data space alone, or of none"
-            raise InputError(what, place="shape.data_spaces", expected="dimensions that two data spaces share")
-        return loop
 
 
 PROBLEM: Final = Format("Timeloop problem", 3, InputError)
@@ -291,7 +280,7 @@ def _shape_of(given: object) -> object:
     shape = NAMED_SHAPES.get(given.lower().replace("-", "_"))
     if shape is None:
         expected = f"a shape in the file, or one of {', '.join(NAMED_SHAPES)}"
-        raise InputError(f"it is {quoted(given)}", place="problem.shape", expected=expected)
+        raise InputError(f"it is {quoted(given)}", "problem.shape", expected)
     return shape
 
 
@@ -300,12 +289,12 @@ def _shaped(fields: ShapedFields, file: str, *, is_plain: bool) -> Layer:
     known = SPARSE | {*shape["dimensions"], *(one["name"] for one in shape.get("coefficients", ()))}
     for name in instance if is_plain else ():
         if name not in known:
-            raise InputError("the field is unknown", place=f"problem.{name}", expected="only fields of the format")
+            raise InputError("the field is unknown", f"problem.{name}", "only fields of the format")
     try:
         layer = layer_of(shape, instance)
     except InputError as error:
         place = f"problem.{error.place}" if error.place and error.place != "layer" else "problem"
-        raise InputError(error.what, place=place, expected=error.expected) from None
+        raise InputError(error.what, place, error.expected) from None
     if sparse := sorted(SPARSE & instance.keys()):
         warnings.warn(f"{file}: its {sparse[0]} are not modelled: all tensors are dense", NetworkWarning, stacklevel=2)
     if unread := [name for name in instance if name not in known and instance[name] not in (0, 1)]:

@@ -225,7 +225,7 @@ def fixed(size: Size, sizes: Sizes, place: str) -> int:
     expression = size.node.expr
     value = expression.subs({symbol: sizes[symbol.name] for symbol in _symbols(expression) if symbol.name in sizes})
     if not value.is_Integer:
-        raise GraphError(f"its size {expression} is not fixed", place=place, expected="fixed shapes")
+        raise GraphError(f"its size {expression} is not fixed", place, "fixed shapes")
     return int(value)
 
 
@@ -263,12 +263,12 @@ class OpenShapes:
     def sizes(self, bindings: Bindings) -> dict[str, int]:
         """Return the sizes of bound symbols; raises UsageError for unknown names and impossible sizes."""
         if bindings.values:
-            raise UsageError("an exported program has no inputs of one value", place="values", expected="`shapes`")
+            raise UsageError("an exported program has no inputs of one value", "values", "`shapes`")
         sizes = dict(bindings.dims)
         for symbol in bindings.dims:
             if symbol not in self.symbols:
                 known = ", ".join(map(repr, self.symbols)) or "none: all its shapes are fixed"
-                raise UsageError("no input has this symbol", place=f"dims {symbol}", expected=known)
+                raise UsageError("no input has this symbol", f"dims {symbol}", known)
         for name, shape in bindings.shapes.items():
             self._add_sizes(name, shape, sizes)
         for name, shape in bindings.shapes.items():
@@ -277,7 +277,7 @@ class OpenShapes:
             least, greatest = self.ranges.get(symbol, (0, None))
             if size < max(least, 1) or (greatest is not None and size > greatest):
                 expected = f"at least {max(least, 1)}" if greatest is None else f"{max(least, 1)} to {greatest}"
-                raise UsageError(f"symbol {symbol!r} is {size}", place=f"dims {symbol}", expected=expected)
+                raise UsageError(f"symbol {symbol!r} is {size}", f"dims {symbol}", expected)
         return sizes
 
     def candidates(self, sizes: Sizes) -> Iterator[dict[str, int]]:
@@ -301,10 +301,9 @@ class OpenShapes:
         place = f"shapes {name}"
         if name not in self.shapes:
             known = ", ".join(map(repr, self.shapes)) or "none: it has no inputs"
-            raise UsageError("no network input has this name", place=place, expected=known)
+            raise UsageError("no network input has this name", place, known)
         if len(shape) != len(self.shapes[name]) or min(shape, default=1) < 1:
-            expected = f"{len(self.shapes[name])} sizes of at least 1"
-            raise UsageError(f"its shape is {list(shape)}", place=place, expected=expected)
+            raise UsageError(f"its shape is {list(shape)}", place, f"{len(self.shapes[name])} sizes of at least 1")
         for size, said in zip(self.shapes[name], shape, strict=True):
             if not isinstance(size, int) and len(names := _names(size)) == 1 and names[0] not in sizes:
                 (symbol,) = _symbols(size.node.expr)
@@ -316,12 +315,11 @@ class OpenShapes:
         for axis, (size, said) in enumerate(zip(self.shapes[name], shape, strict=True)):
             if not isinstance(size, int) and any(one not in sizes for one in _names(size)):
                 what = f"axis {axis} is {size.node.expr}, which {said} is not"
-                raise UsageError(what, place=f"shapes {name}", expected="a size that can be")
+                raise UsageError(what, f"shapes {name}", "a size that can be")
             if (found := fixed(size, sizes, name)) != said:
                 sizes_used = "" if isinstance(size, int) else ", ".join(f"{one} = {sizes[one]}" for one in _names(size))
                 known = f"with {sizes_used}" if sizes_used else "in the file"
-                what = f"axis {axis} is {found} {known}"
-                raise UsageError(what, place=f"shapes {name}", expected=f"{found}, not {said}")
+                raise UsageError(f"axis {axis} is {found} {known}", f"shapes {name}", f"{found}, not {said}")
 
 
 def _number(bound: Size) -> int | None:
@@ -381,7 +379,7 @@ def of_numbers(function: Value, args: Sequence[Value], place: str) -> Value:
     if function is operator.getitem and len(args) == 2 and isinstance(args[0], Sequence) and isinstance(args[1], int):
         return args[0][args[1]]
     if function not in _OF_NUMBERS or not all(isinstance(each, int | float) for each in args):
-        raise GraphError(f"it runs {function}", place=place, expected="operators, and sums of sizes")
+        raise GraphError(f"it runs {function}", place, "operators, and sums of sizes")
     return function(*args)
 
 
@@ -453,7 +451,7 @@ class ExportReplay:
         value = node.meta.get("val")
         place = f"input {spec.target or node.name!r}"
         if not isinstance(value, torch.Tensor):
-            raise GraphError("it is no tensor", place=place, expected="tensors and constants")
+            raise GraphError("it is no tensor", place, "tensors and constants")
         sizes, strides = (
             [fixed(size, self._options.sizes, place) for size in one] for one in (value.shape, value.stride())
         )
@@ -494,7 +492,7 @@ class ExportReplay:
         args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), lambda each: self._values[each])
         target, place = node.target, f"node {node.name!r}"
         if isinstance(target, torch._ops.HigherOrderOperator):
-            raise GraphError(f"the operator {target} runs other graphs", place=place, expected="a program without")
+            raise GraphError(f"the operator {target} runs other graphs", place, "a program without")
         if not isinstance(target, torch._ops.OpOverload):
             return of_numbers(target, args, place)
         arguments = by_name(target._schema, args, kwargs)
@@ -505,7 +503,7 @@ class ExportReplay:
             result = target(*args, **kwargs)
         except Exception as error:
             what = f"{target} cannot run without values: {first_line(error)}"
-            raise GraphError(what, place=place, expected="operators that need shapes only") from error
+            raise GraphError(what, place, "operators that need shapes only") from error
         result = tree_map(self._as_written, result)
         is_identity = "dropout" in target._schema.name and arguments.get("train") is False
         if torch.Tag.inplace_view not in target.tags and not is_identity:

@@ -291,7 +291,7 @@ class GrowthLimit:
         match = fullmatch(r"\s*([^<>=]*[^<>=\s])\s*(>=?)\s*([0-9]+(?:\.[0-9]+)?)\s*(%|[KMG]?i?B|)\s*", text)
         if match is None:
             expected = "a figure and by how much it may grow: 'traffic > 1 %'"
-            raise UsageError(f"{text!r} is no condition", place="fail_if", expected=expected)
+            raise UsageError(f"{text!r} is no condition", "fail_if", expected)
         name, compared, number, unit = match.groups()
         limit = float(parse_size(number + unit)) if unit.endswith("B") else float(number)
         return cls(text, name, limit, unit == "%", compared == ">")
@@ -304,11 +304,7 @@ class GrowthLimit:
         found = [figure for name in names if (figure := difference.figure(name)) is not None]
         if not found:
             known = [figure.name for figure in difference.figures if figure.change is not None]
-            raise UsageError(
-                f"neither has a figure {self.name!r}",
-                place="fail_if",
-                expected=f"a figure: {', '.join((*known, ANY))}",
-            )
+            raise UsageError(f"neither has a figure {self.name!r}", "fail_if", f"a figure: {', '.join((*known, ANY))}")
         return self._is_exceeded_by(found[0])
 
     def _is_exceeded_by(self, figure: FigureChange) -> bool:

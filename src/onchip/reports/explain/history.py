@@ -25,7 +25,8 @@ from onchip.answer.program import (
 from onchip.arch.memory import Memory
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
-from onchip.model.lifetimes.indexed import inside_others, overwritable_inputs
+from onchip.memory.spill.min_peak import peak_of_order
+from onchip.model.lifetimes.indexed import IndexedProblem
 
 
 @dataclass(frozen=True)
@@ -142,24 +143,10 @@ class History:
 
         Tensors are rounded up to the common alignment; addresses may need more. No operator would run twice.
         """
-        uses: dict[str, list[int]] = {}
-        once = tuple({operator.name: operator for operator in self.operators}.values())
-        for step, operator in enumerate(once):
-            for tensor in self.problem.operands(operator):
-                uses.setdefault(tensor.name, []).append(step)
-        change = [0] * (len(once) + 1)
-        alignment = self.common_alignment_bytes
-        for name, steps in uses.items():
-            size_bytes = aligned(self.problem.graph.tensor[name].size_bytes, alignment)
-            change[steps[0]] += size_bytes
-            change[steps[-1] + 1] -= size_bytes
-        for step, operator in enumerate(once):
-            inputs = overwritable_inputs(operator, self.problem.graph, alignment)
-            inside = inside_others(one for one in inputs if uses[one.tensor][-1] == step)
-            saved = sum(aligned(self.problem.graph.tensor[name].size_bytes, alignment) for name in inside)
-            change[step] -= saved
-            change[step + 1] += saved
-        return max(accumulate(change), default=0)
+        indices = {operator.name: index for index, operator in enumerate(self.problem.graph.operators)}
+        once = dict.fromkeys(operator.name for operator in self.operators)
+        whole = Problem(self.problem.graph, (Memory("all", 1, self.common_alignment_bytes),), count=self.problem.count)
+        return peak_of_order(IndexedProblem.of(whole), [indices[name] for name in once])
 
     def _bytes_per_step(self, residencies: Iterable[tuple[Residency, int]]) -> tuple[int, ...]:
         change = [0] * (self.step_count + 1)

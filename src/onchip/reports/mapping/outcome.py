@@ -26,6 +26,7 @@ from onchip.answer.words import (
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import summed, unknown_energy
 from onchip.arch.memory import DRAM, Operand
+from onchip.formats.own.fields import mapping_fields
 from onchip.ir.layer import INPUT, RELEVANT, WEIGHT, Layer
 from onchip.mapping.methods.registry import MapSpace
 from onchip.model.layer.cost import LayerCost
@@ -422,7 +423,7 @@ def _layer_object(name: str, one: MappedLayer, outcome: MappingOutcome, *, is_fi
         "space": outcome.mapspace and outcome.mapspace.name,
         "optimal_among": one.result.optimal_among,
         "lower_bound_of_any": one.lower_bound_of_any,
-        "mapping": one.mapping and mapping_fields(one.mapping),
+        "mapping": one.mapping and {"nest": [], "input": [], "weight": [], "output": [], **mapping_fields(one.mapping)},
         "seconds": one.result.seconds if is_first else 0.0,
         "error": one.why_not,
     }
@@ -452,19 +453,6 @@ def _totals_object(outcome: MappingOutcome) -> dict[str, object]:
             "latency_cycles": sum(one.latency_cycles for one in moved),
             "dram_bits": sum(one.read_bits + one.written_bits for one in moved),
         },
-    }
-
-
-def mapping_fields(mapping: LayerMapping) -> dict[str, object]:
-    """Return the nest, innermost first, with spatial loops as `K4@lane`, and each operand's memories with their cuts.
-
-    Loops that end short are listed as `ragged`, if there are any.
-    """
-    kept = {operand: mapping.kept(operand) for operand in ("input", "weight", "output")}
-    return {
-        "nest": [str(loop) for loop in mapping.nest],
-        **{operand: [{"memory": k.memory, "loops": k.loops} for k in each] for operand, each in kept.items()},
-        **({"ragged": list(mapping.ragged)} if mapping.ragged else {}),
     }
 
 

@@ -273,9 +273,7 @@ class ScheduleExplanation:
             bands = {one.name: one.part_of or one.name for one in tiles.graph.tensors}
             if tensor not in bands and tensor not in bands.values():
                 some = ", ".join(list(dict.fromkeys(bands.values()))[:5])
-                raise UsageError(
-                    f"the schedule has no tensor {tensor!r}", place="tensor", expected=f"a tensor, for example {some}"
-                )
+                raise UsageError(f"the schedule has no tensor {tensor!r}", "tensor", f"a tensor, for example {some}")
             tensor = bands.get(tensor, tensor)
         history = ScheduleHistory(document.answer, tiles, outcome.accelerator, outcome.compute_costs)
         return cls(outcome, figures, history, tensor)

@@ -422,7 +422,7 @@ def _outside_picture(name: str, outcome: ScheduleOutcome) -> Json:
         json.dumps(figure, allow_nan=False)
     except (TypeError, ValueError) as error:
         place, expected = f"plug-in {name!r} of {PICTURES.name}", "dictionaries, lists, text and finite numbers"
-        raise PluginError(f"the figure is not JSON: {error}", place=place, expected=expected) from error
+        raise PluginError(f"the figure is not JSON: {error}", place, expected) from error
     return figure
 
 

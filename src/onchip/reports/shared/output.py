@@ -36,9 +36,7 @@ def stream_error(error: OSError | ValueError) -> OutputError:
     if isinstance(error, BrokenPipeError):
         return NoReaderError("the reader of the pipe has ended", place="standard output")
     reason = getattr(error, "strerror", None) or str(error)
-    return OutputError(
-        f"it cannot be written ({reason})", place="standard output", expected="a file system with free space"
-    )
+    return OutputError(f"it cannot be written ({reason})", "standard output", "a file system with free space")
 
 
 def write_json(value: Mapping[str, object]) -> None:

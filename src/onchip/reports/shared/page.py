@@ -186,9 +186,7 @@ def ensure_report_can_be_made() -> None:
         import plotly.offline
     except ImportError as error:
         raise UsageError(
-            f"{error.name} is not installed",
-            place="report",
-            expected="the extra `report`: pip install 'onchip[report]'",
+            f"{error.name} is not installed", "report", "the extra `report`: pip install 'onchip[report]'"
         ) from None
     del jinja2, plotly
 

@@ -185,17 +185,16 @@ def _region_of(bands: Sequence[Tensor]) -> Region:
 
 @dataclass(frozen=True, slots=True)
 class TilePlace:
-    """The row and column of a tile of a stack, and the number of tiles until the next row and the next column run."""
+    """A tile of a stack: its row and column among `columns` in a row. Tiles run row by row, from left to right."""
 
     row: int
     column: int
-    down: int
-    across: int = 1
+    columns: int
 
     @property
     def number(self) -> int:
         """Return the position of the tile in execution order."""
-        return self.row * self.down + self.column * self.across
+        return self.row * self.columns + self.column
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +282,8 @@ class MapBands:
         """Return the suffix of band names; recomputed bands are named after the first tile that has them."""
         if self.rows.are_shared and self.columns.are_shared:
             return ""
-        shared = {"row": 0} if self.rows.are_shared else {}
-        shared |= {"column": 0} if self.columns.are_shared else {}
-        return f"#{replace(place, **shared).number}"
+        first = (0 if self.rows.are_shared else place.row) * place.columns
+        return f"#{first + (0 if self.columns.are_shared else place.column)}"
 
     def _band(self, mark: str, rows: Range, columns: Range, channels: Range | None) -> Tensor:
         """Return the band of a rectangle of elements, with all channels if they are None; each is created once."""
