@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from onchip.answer.document import Reading
@@ -26,6 +28,7 @@ from onchip.scheduling.program.composition import ScheduleQuestion
 from onchip.scheduling.program.from_strategy import places_of_strategy
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice
+from onchip.transform.groups.tiled import tile_graph
 from support.tiled import Network, conv
 
 
@@ -98,3 +101,43 @@ def test_a_convolution_whose_weights_do_not_fit_and_an_addition_run_in_slices_of
     assert counted.stack.tiling is not None
     assert counted.stack.tiling.channels is not None
     assert counted.figures.traffic_bytes == 14 * 14 * (64 + 2 * 1024) + 64 * 1024
+
+
+ONE_BUFFER = """
+format: onchip-accelerator
+version: 1
+name: one-buffer
+array: {dimensions: {lane: 1}, mac_energy_pj: 0.0}
+memories:
+  - {name: buffer, capacity: 8KiB, scratchpad: true, serves: [lane], access_bits: 8, shortest_access_bits: 8,
+     read_energy_pj: 0.0, write_energy_pj: 0.0,
+     ports: [{direction: read, bits_per_cycle: 8}, {direction: write, bits_per_cycle: 8}]}
+dram: {access_bits: 8, shortest_access_bits: 8, read_energy_pj: 8, write_energy_pj: 8,
+       ports: [{direction: read_write, bits_per_cycle: 8}]}
+"""
+
+
+def test_keys_and_values_of_a_head_stay_while_tiles_run_through_its_rows(tmp_path: Path) -> None:
+    """Keys and values of one head fit, those of three do not: only heads outside of rows read each of them once."""
+    (tmp_path / "machine.yaml").write_text(ONE_BUFFER)
+    accelerator, run = load_accelerator(str(tmp_path / "machine.yaml")), Run()
+    made = Network(8)
+    queries, keys, values = (made.input(1, 3, *size) for size in ((64, 16), (16, 64), (64, 16)))
+    scores = made.add("MatMul", [queries, keys], (1, 3, 64, 64))
+    soft = made.add("Softmax", [scores], (1, 3, 64, 64), attributes={"axis": -1})
+    made.add("MatMul", [soft, values], (1, 3, 64, 16))
+    network, precision = made.graph(), Precision(8, 8)
+    question = ScheduleQuestion(network, accelerator, precision, ScheduleObjective.ENERGY)
+    mapper = BestMapper(accelerator, question.objective.of_layers, run)
+    maker = AttemptMaker(question, KnownMappings(mapper), mapper, run)
+    names = tuple(network.operator)
+    grouper = Grouper(maker, None, FusionOptions(tile=(1, 16)))
+    with mapper.quick(is_quick=True, is_hurried=True):
+        (counted,) = grouper.counted(names, run).options
+        composed = grouper.composed(counted.stack, counted.places, run)
+    assert composed is not None
+    assert counted.figures.traffic_bytes == composed.figures.traffic_bytes == 4 * 3 * 64 * 16
+    tiles = tile_graph(network, [counted.stack], precision).graph.operators
+    assert [one.tile.regions[0][1:3] for one in tiles if one.tile and one.tile.operator == names[-1]] == [
+        ((head, head + 1), (row, row + 16)) for head in range(3) for row in range(0, 64, 16)
+    ]

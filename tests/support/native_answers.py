@@ -1,4 +1,4 @@
-"""Stored answers of the compiled searches, one group for each translation unit of `onchip.native`.
+"""Stored answers of compiled searches whose answers no oracle decides, a group for each unit of `onchip.native`.
 
 Each unit answers a few dozen small questions drawn with a fixed seed. Limits are counted work, never time, and searches
 have one worker. For each question the file holds a part of the answer in clear, a digest of the whole answer, and a
@@ -31,20 +31,12 @@ Row: TypeAlias = tuple[str, str, str]
 """The value in clear, the digest of the answer and the digest of the question."""
 
 UNITS: Final[Mapping[str, Mapping[Callable[[int], Answered], int]]] = {
-    "layer_cost": {mapping.layer_costs: 24, mapping.zigzag_costs: 24},
     "tile_search": {mapping.exact_mapper: 24, mapping.exact_way: 12, mapping.exact_refiner: 12},
-    "tile_orders": {mapping.loma_orders: 18, mapping.uneven_cuts: 24},
-    "tile_chains": {mapping.least_chain: 18, mapping.least_chain_below: 32},
-    "spill_search": {plan.joint_search: 48},
-    "peak_search": {plan.peak_search: 30, plan.stay_search: 24},
-    "packing": {
-        plan.packing_search: 24,
-        plan.packing_attempt: 24,
-        plan.packing_driver: 18,
-    },
+    "tile_orders": {mapping.loma_orders: 18},
+    "peak_search": {plan.peak_search: 30},
+    "packing": {plan.packing_search: 24, plan.packing_attempt: 24, plan.packing_driver: 18},
     "beam": {plan.layout_beam: 20, plan.order_beam: 20, plan.placed_plan: 16},
     "timing": {plan.latency_rooms: 20, plan.latency_search: 20},
-    "noc": {plan.network_run: 36},
 }
 """Questions by translation unit of `onchip.native`, with the number of each."""
 

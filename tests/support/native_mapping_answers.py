@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count, product
-from math import inf, prod
+from math import inf
 from random import Random
 
-import numpy as np
-
 from onchip import native
-from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -20,10 +17,8 @@ from onchip.mapping.tile_search.exact import space_of, ways_of
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.tables import CostStatus, LayerCosts, native_layer, native_machine
-from oracles.chains import Table
 from support.answered import Answered
-from support.nests import Case, random_case, random_mapping
-from support.random_chains import random_search
+from support.nests import Case, random_case
 
 OBJECTIVES = tuple(native.ExactObjective)
 MOST_NODES = 3_000
@@ -31,26 +26,6 @@ MOST_WORK = 60_000
 
 
 # Costs of mappings
-
-
-def layer_costs(seed: int) -> Answered:
-    problem, mappings = _mappings(seed)
-    costs = LayerCosts(problem)
-    found = costs.of_chosen(costs.encode(mappings))
-    return Answered((problem, mappings), found.energy_pj[0], found)
-
-
-def zigzag_costs(seed: int) -> Answered:
-    problem, mappings = _mappings(seed)
-    costs = LayerCosts(problem, accounting=(ZIGZAG, DEFINES)[seed % 2])
-    found = costs.of_chosen(costs.encode(mappings))
-    return Answered((problem, mappings), found.energy_pj[0], found)
-
-
-def _mappings(seed: int) -> tuple[LayerProblem, list[LayerMapping]]:
-    """Draw mappings of one layer; some of them do not fit."""
-    random, problem = Random(seed), random_case(seed, most_macs=2000).problem
-    return problem, [random_mapping(random, problem) for _ in range(12)]
 
 
 # Exact mapper
@@ -161,71 +136,4 @@ def loma_orders(seed: int) -> Answered:
     return Answered(problem, len(rows), rows)
 
 
-def uneven_cuts(seed: int) -> Answered:
-    """Ask for three operands' random level boundaries over few factors; a boundary's bits grow with the tile."""
-    random = Random(seed)
-    kinds, step = list[dict[str, int]](), 1
-    for _ in range(random.randint(2, 3)):
-        kinds.append({"loop": random.randrange(8), "size": random.choice((2, 3)), "step": step})
-        kinds[-1]["count"] = random.randint(1, 3)
-        step *= kinds[-1]["count"] + 1
-    tiles, memories = step, random.randint(1, 2)
-    cuts = [[_drawn_cut(random, tiles, memories) for _ in range(random.randint(0, 2))] for _ in range(3)]
-    states = prod(len(own) + 1 for own in cuts)
-    fields = {
-        "least_to_come": [[[0.0] * tiles for _ in range(len(own) + 1)] for own in cuts],
-        "capacity_bits": [random.randint(tiles, 3 * tiles) for _ in range(memories)],
-        "is_open": [[random.random() < 0.8 for _ in range(memories)] for _ in range(states)],
-        "worst_pj": 1e6,
-        "starts_complete": random.random() < 0.5,
-    }
-    search = native.UnevenSearch(
-        kinds=[native.FactorKind(**kind) for kind in kinds],
-        cuts=[[native.UnevenCut(**one) for one in own] for own in cuts],  # type: ignore[arg-type]
-        **fields,  # type: ignore[arg-type]
-    )
-    steps = 0
-    while search.go_on(5):
-        steps += 1
-    energy_pj, actions = search.best()
-    return Answered((kinds, cuts, fields), energy_pj, (steps, actions))
-
-
-def _drawn_cut(random: Random, tiles: int, memories: int) -> dict[str, object]:
-    return {
-        "energy_pj": [float(random.randint(1, 30)) for _ in range(tiles)],
-        "need_bits": [
-            [sorted(random.randint(0, 2 * tiles) for _ in range(tiles)) for _ in range(memories)] for _ in range(2)
-        ],
-        "leaves_complete": [random.random() < 0.5 for _ in range(tiles)],
-    }
-
-
 # Chains of lattice points
-
-
-def least_chain(seed: int) -> Answered:
-    random = np.random.default_rng(seed)
-    shape = [int(one) for one in random.integers(2, 6, 4)]
-    counts = ((2, 2, 2), (3, 1, 2), (4, 0, 1))[seed % 3]
-    tables = [[_drawn_table(random, shape) for _ in range(own)] for own in counts]
-    found = native.least_chain(shape, tables)
-    return Answered((shape, tables), found, found)
-
-
-def _drawn_table(random: np.random.Generator, shape: list[int]) -> Table:
-    """Draw costs of each point, or costs constant along some dimensions; some points have no capacity."""
-    own = [side if random.random() < 0.8 else 1 for side in shape]
-    found = random.integers(0, 100, own).astype(np.float64)
-    found[random.random(own) < 0.2] = inf
-    return found
-
-
-def least_chain_below(seed: int) -> Answered:
-    """Ask without a limit, then with limits around the least chain, and with few steps."""
-    searched = random_search(seed)
-    found = [searched.least_below(inf, 1 << 30)]
-    least = found[0][0]
-    limits = (0.7 * least, 1.0 * least, 1.3 * least) if least < inf else (100.0,)
-    found += [searched.least_below(limit, steps) for limit in limits for steps in (10, 1 << 30)]
-    return Answered(searched, least, found)

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from types import MappingProxyType
 
-from cosa.mesh import TaskKind, TrafficTask
-
 from onchip import native
 from onchip.answer.packing import Buffer
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.memory.timed.homes import HomesOfOperands, latency_bands
 from support.answered import Answered
-from support.network_traffic import random_network, random_tasks
 from support.packable import full_at_every_step
 from support.perfect_packings import cut_rectangle, drawn_windows
 from support.skipping_graphs import skipping_problem
@@ -73,43 +70,6 @@ def drawn_network(random: Random, operators: int) -> DrawnNetwork:
 # Order with spills
 
 
-def joint_search(seed: int) -> Answered:
-    """Ask in turn with an upper bound, greed, overwritable inputs, and few states."""
-    random = Random(seed)
-    network = drawn_network(random, random.randint(12, 30))
-    options = {"seed": seed, "most_states": MOST_STATES, "capacity_units": network.most_needed() + random.randint(0, 2)}
-    options |= ({}, {"upper_bound": 30}, {"greed": 3}, {}, {}, {})[seed % 6]
-    if seed % 6 == 5:
-        options["most_states"] = 60
-    is_overwritten = seed % 6 in (4, 5)
-    tensors = [
-        native.JointTensor(
-            units=size,
-            load_cost=load,
-            store_cost=store,
-            may_end_short=seed % 4 == 0,
-        )
-        for size, load, store in zip(network.sizes, network.load_costs, network.store_costs, strict=True)
-    ]
-    operators = [
-        native.JointOperator(
-            reads=reads,
-            writes=writes,
-            predecessors=predecessors,
-            overwritables=[
-                (one, min(network.sizes[one], network.sizes[writes[0]]), 0) for one in reads * is_overwritten
-            ],
-        )
-        for reads, writes, predecessors in zip(network.reads, network.writes, network.predecessors, strict=True)
-    ]
-    asked = {**options}
-    most_states = asked.pop("most_states")
-    search = native.JointSearch(tensors, operators, **asked)
-    outcome = search.run(native.StopToken(), most_states)
-    found = [outcome, search.cost, search.lower_bound, search.states, search.moves]
-    return Answered((network, options), search.lower_bound, found)
-
-
 # Order without spills
 
 
@@ -138,23 +98,6 @@ def peak_search(seed: int) -> Answered:
     if search.order:
         found.append(native.peak_needs(network.sizes, operators, alignment, search.order))
     return Answered((network, alignment, least, most), search.lower_bound, found)
-
-
-def stay_search(seed: int) -> Answered:
-    random = Random(seed)
-    steps, gaps = random.randint(10, 40), list[dict[str, int]]()
-    for tensor in range(random.randint(5, 14)):
-        units, load, store = random.randint(0, 6), random.randint(0, 9), random.choice((0, 0, 1, 5, 9))
-        ends = sorted(random.sample(range(steps + 1), 2 * random.randint(1, 4)))
-        for start, stop in zip(ends[::2], ends[1::2], strict=True):
-            gap = {"tensor": tensor, "start": start, "stop": stop, "units": units}
-            gaps.append({**gap, "load_cost": load, "store_cost": store})
-    random.shuffle(gaps)
-    left = [random.randint(0, 20) for _ in range(steps)]
-    search = native.StaySearch([native.StayGap(**gap) for gap in gaps], left)
-    is_complete = search.run((100, 2_000, MOST_STATES)[seed % 3], native.StopToken())
-    found = [is_complete, search.cost, search.stays] if is_complete else [is_complete]
-    return Answered((gaps, left), search.cost if is_complete else None, found)
 
 
 # Packing
@@ -422,31 +365,3 @@ def _plain_timing(timing: native.LatencyTiming) -> list[object]:
 
 
 # Network on a chip
-
-
-def network_run(seed: int) -> Answered:
-    """Run to a cycle, then to the end; all endpoints send at once in addition to the random tasks."""
-    random = Random(seed)
-    network = random_network(random)
-    endpoints = range(len(network.endpoints))
-    tasks = random_tasks(random, len(endpoints), most_receivers=1 + 3 * (seed % 2))
-    tasks += [TrafficTask(TaskKind.SEND, one, random.randint(2, 9), (random.choice(endpoints),)) for one in endpoints]
-    simulation = native.NetworkSimulation(
-        network.shape(),
-        [
-            native.NetworkTask(
-                one.kind,
-                -1 if one.actor is None else one.actor,
-                one.size,
-                one.earliest,
-                sum(1 << receiver for receiver in one.receivers),
-                one.waits_for,
-            )
-            for one in tasks
-        ],
-    )
-    found = list[object]()
-    for last_cycle in (20, 1 << 40):
-        outcome = simulation.run(last_cycle, native.StopToken())
-        found += [outcome, simulation.cycles, simulation.flit_hops, simulation.begins, simulation.ends]
-    return Answered((network, tasks), simulation.cycles, found)

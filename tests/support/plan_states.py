@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from onchip.answer.problem import Objective, Order, Problem, Recomputation
+from onchip.answer.problem import Objective, Problem, Recomputation
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph, State
 from onchip.ir.operator import SEEN_ORDERS, SEEN_PARTS, SEEN_SHAPES, AttributeValue, InPlace
@@ -149,9 +149,6 @@ KEPT_STATES_REFUSALS = (
     Refusal(Rule.STATE_COPIED, "the new one written", LOADED, KEPT.edited(8, "compute g", "copy n sram dram"), 9, 2),
     Refusal(
         Rule.STATE_COPIED, "the old one loaded", LOADED, KEPT.edited(1, "copy s dram sram", "allocate x sram 4"), 1, 0
-    ),
-    Refusal(
-        Rule.STATE_COPIED, "the old one written", KEPT, KEPT.edited(1, "copy s sram dram", "allocate x sram 4"), 1, 0
     ),
     Refusal(Rule.STATE_MOVED, "the new one elsewhere", KEPT, KEPT.edited(7, "allocate n sram 12"), 7, 1, "at 0"),
     Refusal(
@@ -460,25 +457,6 @@ def _with_state(case: Case, old: str, new: str) -> Case:
     return case.of(graph=replace(case.problem.graph, states=(State(old, new),)))
 
 
-_LATE_G = replace(
-    RECOMPUTED,
-    program="""
-    allocate x sram 0
-    copy x dram sram
-    allocate b sram 4
-    compute g
-    allocate a sram 8
-    compute f
-    free b sram
-    allocate b sram 4
-    compute g
-    free x sram
-    allocate y sram 0
-    compute h
-    copy y sram dram
-    """,
-)
-
 RECOMPUTATION_REFUSALS = (
     Refusal(
         Rule.OPERATOR_RUN_TWICE,
@@ -516,15 +494,6 @@ RECOMPUTATION_REFUSALS = (
         2,
         "is still there",
     ),
-    Refusal(Rule.OUTPUT_NOT_RESIDENT, "again", RECOMPUTED, RECOMPUTED.without(7), 7, 2),
-    Refusal(
-        Rule.OPERAND_NOT_RESIDENT,
-        "again",
-        ROOMY,
-        ROOMY.edited(6, "compute g", "free x sram").without(10),
-        9,
-        2,
-    ),
     Refusal(
         Rule.OUTPUT_WRITTEN_AGAIN,
         "what ran again is written once",
@@ -532,22 +501,6 @@ RECOMPUTATION_REFUSALS = (
         ROOMY.edited(12, "copy y sram dram", "free y sram", "allocate y sram 0", "compute h", "copy y sram dram"),
         16,
         5,
-    ),
-    Refusal(
-        Rule.NON_COMPULSORY_TRAFFIC,
-        "a spill beside a recomputation",
-        UNSPILLED,
-        UNSPILLED.edited(4, "copy a sram dram", "free a sram"),
-        4,
-        1,
-    ),
-    Refusal(
-        Rule.OUT_OF_ORDER,
-        "it matters who runs first",
-        RECOMPUTED.of(order=Order.GIVEN),
-        _LATE_G.of(order=Order.GIVEN),
-        5,
-        1,
     ),
 )
 

@@ -25,7 +25,6 @@ from support.programs import (
     LEFT_AND_RIGHT,
     MOVED,
     RATED,
-    READ_TWICE,
     SPILLED,
     TWO_OUTPUTS,
     TWO_SCRATCHPADS,
@@ -126,14 +125,6 @@ RELOADED_EARLY = replace(
 _NAMES = (
     Refusal(
         Rule.UNKNOWN_TENSOR,
-        "an instruction more, about a tensor that is none",
-        CHAIN,
-        CHAIN.edited(4, "free x sram", "free ghost sram"),
-        5,
-        1,
-    ),
-    Refusal(
-        Rule.UNKNOWN_TENSOR,
         "a wrong name used three times is said once",
         CHAIN,
         CHAIN.edited(9, "allocate ghost sram 0", "copy ghost dram sram", "free ghost sram"),
@@ -147,14 +138,6 @@ _NAMES = (
         CHAIN,
         replace(CHAIN, program=CHAIN.program.replace("sram", "chip")),
         0,
-        0,
-    ),
-    Refusal(
-        Rule.UNKNOWN_MEMORY,
-        "a copy into one that is not there",
-        CHAIN,
-        CHAIN.edited(1, "copy x dram sram", "copy x dram chip"),
-        2,
         0,
     ),
     Refusal(
@@ -223,14 +206,6 @@ _RESIDENCIES = (
     ),
     Refusal(
         Rule.ALLOCATED_TWICE,
-        "at another offset",
-        CHAIN.edited(1, "copy x dram sram", "free x sram", "allocate x sram 8", "copy x dram sram"),
-        CHAIN.edited(1, "copy x dram sram", "allocate x sram 8", "copy x dram sram"),
-        2,
-        0,
-    ),
-    Refusal(
-        Rule.ALLOCATED_TWICE,
         "at the same offset, the bytes staying",
         CHAIN,
         CHAIN.edited(1, "copy x dram sram", "allocate x sram 0"),
@@ -238,14 +213,6 @@ _RESIDENCIES = (
         0,
     ),
     Refusal(Rule.FREED_NOT_RESIDENT, "twice", CHAIN, CHAIN.edited(4, "free x sram", "free x sram"), 5, 1),
-    Refusal(
-        Rule.FREED_NOT_RESIDENT,
-        "in the wrong one of two scratchpads",
-        TWO_SCRATCHPADS.edited(8, "copy y right dram", "free a right"),
-        TWO_SCRATCHPADS.edited(8, "copy y right dram", "free a left"),
-        9,
-        2,
-    ),
     Refusal(
         Rule.PLACEMENT_NOT_STATIC,
         "the first of two residencies is over two operators",
@@ -259,18 +226,6 @@ _RESIDENCIES = (
         static(SPILLED),
         static(RELOADED_EARLY),
     ),
-    Refusal(
-        Rule.PLACEMENT_NOT_STATIC,
-        "where placement is dynamic it is legal",
-        SPILLED_LATE,
-        static(SPILLED_LATE),
-    ),
-    Refusal(
-        Rule.PLACEMENT_NOT_STATIC,
-        "two scratchpads for the whole plan are two residencies",
-        static(TWO_SCRATCHPADS),
-        static(TWO_SCRATCHPADS.edited(3, "allocate x right 8", "compute f")),
-    ),
 )
 
 _TRANSFERS = (
@@ -282,17 +237,6 @@ _TRANSFERS = (
         2,
         0,
     ),
-    Refusal(Rule.COPY_TO_ITSELF, "DRAM", CHAIN, CHAIN.edited(1, "copy x dram sram", "copy x dram dram"), 2, 0),
-    Refusal(
-        Rule.NO_LINK,
-        "between scratchpads",
-        TWO_SCRATCHPADS.edited(3, "allocate x right 8", "copy x dram right", "compute f"),
-        TWO_SCRATCHPADS.edited(3, "allocate x right 8", "copy x left right", "compute f"),
-        4,
-        0,
-    ),
-    Refusal(Rule.NO_LINK, "a link leads one way", MOVED, linked(MOVED, ("right", "left")), 4, 0),
-    Refusal(Rule.NO_LINK, "a link joins two scratchpads", HELD, linked(HELD, ("outputs", "weights")), 7, 1),
     Refusal(
         Rule.SOURCE_UNDEFINED,
         "a move of what is not there yet",
@@ -302,7 +246,6 @@ _TRANSFERS = (
         0,
     ),
     Refusal(Rule.TARGET_NOT_ALLOCATED, "a move to nowhere", MOVED, MOVED.without(3), 3, 0),
-    Refusal(Rule.NOT_IN_DRAM, "dropped without a spill", SPILLED, SPILLED.edited(4), 9, 2),
     Refusal(
         Rule.NOT_IN_DRAM,
         "two loads of it are one violation",
@@ -321,21 +264,12 @@ _TRANSFERS = (
     ),
     Refusal(
         Rule.SOURCE_UNDEFINED,
-        "written before it is computed",
-        CHAIN,
-        CHAIN.edited(8).edited(6, "copy y sram dram", "compute g"),
-        6,
-        1,
-    ),
-    Refusal(
-        Rule.SOURCE_UNDEFINED,
         "two spills of nothing are one violation",
         SPILLED.edited(4, "copy a sram dram", "copy a sram dram"),
         SPILLED.edited(4).edited(3, "copy a sram dram", "copy a sram dram", "compute f"),
         3,
         0,
     ),
-    Refusal(Rule.TARGET_NOT_ALLOCATED, "a load into nowhere", CHAIN, CHAIN.edited(0), 0, 0),
     Refusal(
         Rule.OUTPUT_WRITTEN_AGAIN,
         "where an activation may be written again",
@@ -344,23 +278,6 @@ _TRANSFERS = (
         14,
         3,
     ),
-    Refusal(Rule.OUTPUT_NEVER_WRITTEN, "the copy is missing", CHAIN, CHAIN.edited(8)),
-    Refusal(
-        Rule.NON_COMPULSORY_TRAFFIC,
-        "a spill nobody reloads",
-        least_peak(CHAIN),
-        least_peak(CHAIN.edited(6, "copy a sram dram", "compute g")),
-        6,
-        1,
-    ),
-    Refusal(
-        Rule.NON_COMPULSORY_TRAFFIC,
-        "a spill is legal for the objective traffic",
-        CHAIN.edited(6, "copy a sram dram", "compute g"),
-        least_peak(CHAIN.edited(6, "copy a sram dram", "compute g")),
-        6,
-        1,
-    ),
     Refusal(
         Rule.NON_COMPULSORY_TRAFFIC,
         "a reload of a network input",
@@ -368,14 +285,6 @@ _TRANSFERS = (
         least_peak(CHAIN.edited(1, "copy x dram sram", "copy x dram sram")),
         2,
         0,
-    ),
-    Refusal(
-        Rule.NON_COMPULSORY_TRAFFIC,
-        "a reload of a network output",
-        least_peak(CHAIN),
-        least_peak(CHAIN.edited(8, "copy y sram dram", "copy y dram sram")),
-        9,
-        2,
     ),
     Refusal(
         Rule.NON_COMPULSORY_TRAFFIC,
@@ -419,7 +328,6 @@ _TRANSFERS = (
         4,
         0,
     ),
-    Refusal(Rule.NON_COMPULSORY_TRAFFIC, "a move is legal for the objective traffic", MOVED, least_peak(MOVED), 4, 0),
 )
 
 _OPERATORS = (
@@ -431,22 +339,6 @@ _OPERATORS = (
         4,
         0,
     ),
-    Refusal(
-        Rule.OPERAND_NOT_RESIDENT,
-        "missing at two readers is one violation",
-        TWO_OUTPUTS,
-        TWO_OUTPUTS.edited(1).edited(0),
-        1,
-        0,
-    ),
-    Refusal(
-        Rule.OPERAND_NOT_RESIDENT,
-        "the parameter, when all tensors count",
-        CHAIN,
-        CHAIN.of(count=Count.ALL),
-        3,
-        0,
-    ),
     Refusal(Rule.OPERAND_UNDEFINED, "allocated but not loaded", CHAIN, CHAIN.edited(1), 2, 0),
     Refusal(
         Rule.OPERAND_UNDEFINED,
@@ -455,30 +347,6 @@ _OPERATORS = (
         TWO_OUTPUTS.edited(1),
         2,
         0,
-    ),
-    Refusal(
-        Rule.OPERAND_UNDEFINED,
-        "in one of two scratchpads is enough, in none is not",
-        TWO_SCRATCHPADS.edited(3, "allocate x right 8", "compute f"),
-        TWO_SCRATCHPADS.edited(3, "allocate x right 8", "compute f").edited(1),
-        3,
-        0,
-    ),
-    Refusal(
-        Rule.OPERAND_UNDEFINED,
-        "written where it merely waits, not where it is read",
-        HELD.edited(0, "allocate x inputs 0", "allocate x outputs 8"),
-        HELD.edited(0, "allocate x inputs 0", "allocate x outputs 8").edited(2, "copy x dram outputs"),
-        6,
-        0,
-    ),
-    Refusal(
-        Rule.OPERAND_UNDEFINED,
-        "an operator does not write where its output is to go",
-        HELD,
-        HELD.without(7),
-        9,
-        1,
     ),
     Refusal(
         Rule.OPERAND_NOT_HELD,
@@ -499,40 +367,6 @@ _OPERATORS = (
         5,
         0,
         "scratchpads that hold weights: none",
-    ),
-    Refusal(
-        Rule.OPERAND_NOT_HELD,
-        "an input among the weights",
-        HELD,
-        HELD.edited(0, "allocate x weights 4").edited(1, "copy x dram weights"),
-        5,
-        0,
-    ),
-    Refusal(
-        Rule.OPERAND_NOT_HELD,
-        "a weight among the inputs",
-        HELD,
-        HELD.edited(2, "allocate w inputs 8").edited(3, "copy w dram inputs"),
-        5,
-        0,
-    ),
-    Refusal(
-        Rule.OPERAND_NOT_HELD,
-        "at two readers is one violation",
-        READ_TWICE,
-        READ_TWICE.edited(0, "allocate x outputs 0").edited(1, "copy x dram outputs"),
-        3,
-        0,
-    ),
-    Refusal(
-        Rule.OPERAND_NOT_HELD,
-        "a scratchpad that holds all but inputs",
-        TWO_SCRATCHPADS,
-        TWO_SCRATCHPADS.of(
-            memories=(LEFT_AND_RIGHT[0], replace(LEFT_AND_RIGHT[1], holds=(Operand.WEIGHT, Operand.OUTPUT)))
-        ),
-        7,
-        1,
     ),
     Refusal(
         Rule.OUTPUT_NOT_HELD,
@@ -575,32 +409,8 @@ _OPERATORS = (
         6,
         1,
     ),
-    Refusal(
-        Rule.OUTPUT_IN_SEVERAL,
-        "a place where outputs merely wait is one, too",
-        HELD,
-        HELD.without(6).edited(4, "allocate a outputs 5", "allocate a inputs 4"),
-        6,
-        0,
-    ),
     Refusal(Rule.OUTPUT_NOT_RESIDENT, "no place for it", CHAIN, CHAIN.edited(2), 2, 0),
-    Refusal(
-        Rule.OPERATOR_RUN_TWICE,
-        "when its input is gone",
-        CHAIN,
-        CHAIN.edited(9, "free y sram", "compute f"),
-        10,
-        2,
-    ),
     Refusal(Rule.OPERATOR_NEVER_RUN, "nobody reads what it writes", UNREAD, UNREAD.edited(6)),
-    Refusal(
-        Rule.OUT_OF_ORDER,
-        "where the order is free it is legal",
-        LATER_FIRST,
-        LATER_FIRST.of(order=Order.GIVEN),
-        6,
-        1,
-    ),
     Refusal(
         Rule.OUT_OF_ORDER,
         "where the order is given",

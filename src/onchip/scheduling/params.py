@@ -29,6 +29,8 @@ class ScheduleParams:
         Share of the time left for better tilings of the chosen groups; the remainder composes them.
     reserved
         Shares of each memory that stay free when tiles are counted again, since those before found no offsets.
+    times_as_counted
+        Ratio of the price of a composed group to its counted price, up to which no smaller tiles are tried.
     repairs
         Repairs of chosen groups that do not fit, until they are given up.
     share_of_looks
@@ -80,6 +82,7 @@ class ScheduleParams:
     times_as_long: float = 4.0
     share_of_refining: float = 0.5
     reserved: tuple[float, ...] = (0.1, 0.3)
+    times_as_counted: float = 1.05
     repairs: int = 16
     share_of_looks: float = 0.7
     compositions: float = 2.0

@@ -114,7 +114,7 @@ def stack_cost(
         total(times(one.sums, one.times) for one in types),
         len({(one.rows, one.columns, one.is_first_tile) for one in placed.tiles}),
         tuple(types),
-        _most(column_cache_bits(stack, rows, tiled.columns) for rows in tiled.rows.classes),
+        _most(column_cache_bits(stack, rows, tiled.rows, tiled.columns) for rows in tiled.rows.classes),
         row_cache_bits(stack, tiled.rows, tiled.columns),
     )
 

@@ -6,7 +6,7 @@ The order is inputs, outputs, caches, weights: each gets the capacity left by th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeAlias
@@ -15,9 +15,9 @@ from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import Operand
 from onchip.model.accounting.conventions import Conventions
 from onchip.model.group.machine import FusedMachine
-from onchip.model.group.tiles import StackTile, both_caches_bits, column_cache_bits, row_cache_bits, stack_tile
+from onchip.model.group.tiles import Made, StackTile, both_caches_bits, column_cache_bits, row_cache_bits, stack_tile
 from onchip.model.layer.limits import array_of
-from onchip.ops.fusable import Stack, TiledAxis
+from onchip.ops.fusable import Layout, Stack, TiledAxis
 
 RowKind: TypeAlias = tuple[int, int]  # classes of the tile's rows and of the rows that size the column caches
 ColumnKind: TypeAlias = tuple[int, bool]  # class, and True if the tile begins a row
@@ -159,10 +159,11 @@ def _placed(
 def _own_levels(tiled: TiledStack, machine: FusedMachine, row: RowKind, kind: ColumnKind) -> _Own:
     """Return a tile's levels; in the first tile of a row the column caches fill during the run, later they are full."""
     tile, mode, stack = tiled.tile(row[0], kind[0]), tiled.mode, tiled.stack
+    in_rows = row_cache_bits(stack, tiled.rows, tiled.columns) if mode.caches_rows else {}
     alive = peak_bits(tile, {})
     with_columns, with_rows, both = alive, alive, 0
     if mode.caches_columns:
-        in_columns = column_cache_bits(stack, tiled.sized_rows.classes[row[1]], tiled.columns)
+        in_columns = column_cache_bits(stack, tiled.sized_rows.classes[row[1]], tiled.rows, tiled.columns)
         if not kind[1]:
             with_columns = alive + sum(in_columns.values())
         elif not tiled.conventions.first_tiles_count_no_caches:
@@ -170,7 +171,9 @@ def _own_levels(tiled: TiledStack, machine: FusedMachine, row: RowKind, kind: Co
     columns = _lowest(machine, with_columns)
     rows = columns
     if mode.caches_rows:
-        with_rows = with_columns + sum(row_cache_bits(stack, tiled.rows, tiled.columns).values())
+        with_rows = with_columns + sum(in_rows.values())
+        if stack.output.layout is Layout.MATRIX:  # a matrix in the cache is there as a whole, and is read in place
+            with_rows += peak_bits(tile, {}, {name for name, bits in in_rows.items() if bits}) - alive
         both = both_caches_bits(stack, tiled.rows, tiled.columns)
         rows = _lowest(machine, with_rows, less={columns: both})
     beside = dict.fromkeys(_up_to(machine, alive), alive)
@@ -184,24 +187,29 @@ def _own_levels(tiled: TiledStack, machine: FusedMachine, row: RowKind, kind: Co
     return _Own(columns, rows, next(name for name in room if room[name] >= weights), on_chip[-1] if on_chip else 0)
 
 
-def peak_bits(tile: StackTile, caches: Mapping[str, int]) -> int:
-    """Return the peak bits while a layer runs: its inputs and output, waiting maps, and caches.
+def peak_bits(tile: StackTile, caches: Mapping[str, int], apart: Set[str] = frozenset()) -> int:
+    """Return the peak bits while a layer runs: its inputs and output, waiting maps, and caches; not maps in `apart`.
 
     A map's cache in `caches` starts after the layer that computes the map; for a map from outside, at once.
     """
+
+    def bits_of(made: Made) -> int:
+        return 0 if made.map.name in apart else made.computed_bits
+
     readers = Counter(name for layer in tile.layers for name in {seen.source.name for seen in layer.seen})
-    alive = {made.map.name: made.computed_bits for made in tile.inputs}
+    alive = {made.map.name: bits_of(made) for made in tile.inputs}
     cached = sum(caches.get(name, 0) for name in alive)
     peak = sum(alive.values()) + cached
     for layer in tile.layers:
         sources = {seen.source.name for seen in layer.seen}
         waiting = sum(bits for name, bits in alive.items() if name not in sources)
-        peak = max(peak, waiting + layer.seen_bits + layer.made.computed_bits + cached)
+        seen_bits = sum(seen.all_bits for seen in layer.seen if seen.source.name not in apart)
+        peak = max(peak, waiting + seen_bits + bits_of(layer.made) + cached)
         for name in sources:
             readers[name] -= 1
             if not readers[name]:
                 alive.pop(name, None)
-        alive[layer.made.map.name] = layer.made.computed_bits
+        alive[layer.made.map.name] = bits_of(layer.made)
         cached += caches.get(layer.made.map.name, 0)
     return peak
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onchip.ir.layer import Layer
-from onchip.ops.fusable import FeatureMap, FusableLayer, Read, ReadExtent, Stack, TileClass, TiledAxis
+from onchip.ops.fusable import FeatureMap, FusableLayer, Layout, Read, ReadExtent, Stack, TileClass, TiledAxis
 from onchip.ops.nests import layer_of_tile
 
 
@@ -94,18 +94,32 @@ def stack_tile(stack: Stack, rows: TileClass, columns: TileClass, *, padding_is_
     return StackTile(tuple(_made(one, rows, columns) for one in stack.inputs), tuple(layers))
 
 
-def column_cache_bits(stack: Stack, rows: TileClass, columns: TiledAxis) -> Mapping[str, int]:
-    """Return the bits of each map in the column cache next to a tile of these rows."""
+def column_cache_bits(stack: Stack, sized: TileClass, rows: TiledAxis, columns: TiledAxis) -> Mapping[str, int]:
+    """Return the bits of each map in the column cache next to a tile of the `sized` rows.
+
+    Tiles of matrices run through all rows before the next column, so that it has all of them.
+    """
+    is_matrix = stack.output.layout is Layout.MATRIX
     return {
-        one.name: columns.kept[one.name] * rows.maps[one.name].needed * one.channels * one.bits
+        one.name: columns.kept[one.name]
+        * (rows.whole[one.name] if is_matrix else sized.maps[one.name].needed)
+        * one.channels
+        * one.bits
         for one in (*stack.inputs, *(layer.output for layer in stack.layers))
     }
 
 
 def row_cache_bits(stack: Stack, rows: TiledAxis, columns: TiledAxis) -> Mapping[str, int]:
-    """Return the bits of each map in the row cache below a row of tiles, over its whole width."""
+    """Return the bits of each map in the row cache below a row of tiles, over its whole width.
+
+    Of matrices it has the columns of one tile, because tiles run through all rows of these first.
+    """
+    is_matrix = stack.output.layout is Layout.MATRIX
     return {
-        one.name: rows.kept[one.name] * columns.whole[one.name] * one.channels * one.bits
+        one.name: rows.kept[one.name]
+        * (max(each.maps[one.name].needed for each in columns.classes) if is_matrix else columns.whole[one.name])
+        * one.channels
+        * one.bits
         for one in (*stack.inputs, *(layer.output for layer in stack.layers))
     }
 

@@ -174,11 +174,12 @@ class Grouper:
                 composed.add(one.stack.operators)
 
     def _that_fit(self, counted: StackOption, refining: Run, run: Run) -> StackFront:
-        """Return the first option of a counted group that fits.
+        """Return the first option of a counted group that fits at about the counted price.
 
         Its tiling is refined before, within `refining`, and kept if that finds no better one in time. If the placements
-        do not fit, groups counted with less capacity follow, then those with all maps in the largest memory. A group
-        that there is no time to compose twice, alone and with the others, is not tried.
+        do not fit, or maps pass DRAM for lack of capacity, groups counted with less capacity follow, then those with
+        all maps in the largest memory. A group that there is no time to compose twice, alone and with the others, is
+        not tried.
         """
         operators, price = counted.stack.operators, self._prices.of(counted.figures)
         refined = self.counted(operators, refining).options
@@ -187,14 +188,25 @@ class Grouper:
             one for share in self.maker.params.reserved for one in self.counted(operators, refining, share).options
         )
         plain = (replace(counted, places=places) for places in self._inside(counted.stack))
-        for one in chain(better, (counted,), smaller, plain):
+        # The group is composed alone, with its inputs and its output in DRAM.
+        is_alone = self._around(operators) == Surroundings()
+        best: StackOption | None = None
+        for one in chain(better, (counted,), smaller):
             if not self.maker.has_time_for(self.maker.tile_operators_of(one.stack), times=2):
-                return StackFront((one,))
+                return StackFront((best or one,))
+            if (found := self.composed(one.stack, one.places, run)) is None:
+                continue
+            if not is_alone:
+                return StackFront((replace(found, figures=one.figures),))
+            if best is None or self._prices.of(found.figures) < self._prices.of(best.figures):
+                best = found
+            dearer = self.maker.params.times_as_counted * self._prices.of(one.figures)
+            if self._prices.of(found.figures) <= dearer:
+                break
+        for one in plain if best is None else ():
             if (found := self.composed(one.stack, one.places, run)) is not None:
-                # The group was composed alone, with its inputs and its output in DRAM.
-                is_alone = self._around(operators) == Surroundings()
                 return StackFront((found if is_alone else replace(found, figures=one.figures),))
-        return StackFront()
+        return StackFront(() if best is None else (best,))
 
     @property
     def _prices(self) -> StackPrices:

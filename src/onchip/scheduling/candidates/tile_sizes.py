@@ -65,7 +65,7 @@ class TilingList:
         if not starts:
             return None
         best, at = min(starts)
-        steps, tried = list(_STEPS[:1] if is_coarse else (*_STEPS, *self._jumps())), 0
+        steps, tried = list(_COARSE_STEPS if is_coarse else (*_STEPS, *self._jumps())), 0
         while tried < len(steps):
             near = self._after(at, steps[tried])
             found = None if near is None else price(self._tiling(*near))
@@ -146,6 +146,7 @@ def _in_slices(output: FeatureMap, channels: int) -> Tiling:
     return Tiling(output.columns, output.rows, OverlapMode.RECOMPUTE, channels)
 
 
+_COARSE_STEPS = ((0, -1, None), (0, -2, None))
 _STEPS = (
     (0, -1, None),
     (-1, 0, None),

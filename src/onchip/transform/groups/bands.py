@@ -185,16 +185,17 @@ def _region_of(bands: Sequence[Tensor]) -> Region:
 
 @dataclass(frozen=True, slots=True)
 class TilePlace:
-    """A tile of a stack: its row and column among `columns` in a row. Tiles run row by row, from left to right."""
+    """The row and column of a tile of a stack, and the number of tiles until the next row and the next column run."""
 
     row: int
     column: int
-    columns: int
+    down: int
+    across: int = 1
 
     @property
     def number(self) -> int:
         """Return the position of the tile in execution order."""
-        return self.row * self.columns + self.column
+        return self.row * self.down + self.column * self.across
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +283,9 @@ class MapBands:
         """Return the suffix of band names; recomputed bands are named after the first tile that has them."""
         if self.rows.are_shared and self.columns.are_shared:
             return ""
-        first = (0 if self.rows.are_shared else place.row) * place.columns
-        return f"#{first + (0 if self.columns.are_shared else place.column)}"
+        shared = {"row": 0} if self.rows.are_shared else {}
+        shared |= {"column": 0} if self.columns.are_shared else {}
+        return f"#{replace(place, **shared).number}"
 
     def _band(self, mark: str, rows: Range, columns: Range, channels: Range | None) -> Tensor:
         """Return the band of a rectangle of elements, with all channels if they are None; each is created once."""

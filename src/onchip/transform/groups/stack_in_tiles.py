@@ -73,10 +73,12 @@ class StackInTiles:
         )
 
     def places(self) -> Iterator[TilePlace]:
-        """Return all tiles, in execution order."""
-        output = self.stack.output.name
-        rows, columns = (len(found.maps[output].computed.starts) for found in (self.rows, self.columns))
-        return (TilePlace(row, column, columns) for row in range(rows) for column in range(columns))
+        """Return all tiles, in execution order: row by row; for matrices all rows of one head, then the next head."""
+        output = self.stack.output
+        rows, columns = (range(len(found.maps[output.name].computed.starts)) for found in (self.rows, self.columns))
+        if output.layout is Layout.MATRIX:
+            return (TilePlace(row, column, 1, len(rows)) for column in columns for row in rows)
+        return (TilePlace(row, column, len(columns)) for row in rows for column in columns)
 
     @property
     def maps_outside(self) -> Mapping[str, FeatureMap]:

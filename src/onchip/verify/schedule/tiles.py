@@ -158,7 +158,8 @@ def tile_regions(network: Graph, stack: ScheduledStack) -> list[Region]:
     """Return the region of the stack's last output that each tile computes: left to right, then down.
 
     If the tile size does not divide an axis, the first tile along it is smaller. Stacks of matrices are tiled by rows,
-    the last dimension but one, and by heads, the one before it. Tiles of channels have all pixels of the map.
+    the last dimension but one, and by heads, the one before it: all rows of some heads, then of the next ones. Tiles of
+    channels have all pixels of the map.
     """
     operator = network.operator[stack.operators[-1]]
     shape = network.tensor[operator.outputs[0]].shape or ()
@@ -170,8 +171,8 @@ def tile_regions(network: Graph, stack: ScheduledStack) -> list[Region]:
         heads = _ranges(shape[-3], stack.tiling.columns, 1) if len(shape) == 4 else [()]
         return [
             (*rest[:-2], rows, rest[-1]) if not some else (rest[0], some, rows, rest[-1])
-            for rows in _ranges(shape[-2], stack.tiling.rows, 1)
             for some in heads
+            for rows in _ranges(shape[-2], stack.tiling.rows, 1)
         ]
     if stack.tiling is None or len(shape) != 4:
         return [whole_region(shape)]
