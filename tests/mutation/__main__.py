@@ -7,6 +7,7 @@ mutant survives that `equivalent.py` does not explain, or if it explains a kille
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from mutation.run import MODULES, MutationRun
@@ -16,6 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="mutation", description=__doc__)
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="of `verify`; all without any")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="try one mutant of so many")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at a time")
     parser.add_argument("--survivors", action="store_true", help="try only those that no earlier run has found out")
     parser.add_argument("--explained", action="store_true", help="try those that are explained, too")
     asked = parser.parse_args()

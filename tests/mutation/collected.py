@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -31,9 +31,12 @@ SECONDS_OF_ALL = 300.0
 """Seconds of compute for collecting tests and running them together."""
 
 LONGEST_NAME = 4096
-PREPARED = "before the first test"
+BEFORE_TESTS = "before the first test"
 TOLD_EVERY = 100
 """Number of tests after which tracing reports its progress."""
+
+FEW_TESTS = 20
+"""Number of tests whose files alone are collected first for a mutant of code that runs at import."""
 
 MOST_BYTES = 4 << 30
 """Bytes of memory that an endless mutant may take until its time is over."""
@@ -62,6 +65,76 @@ NOT_OF_ONE_MUTANT = (
 
 
 @dataclass(frozen=True, slots=True)
+class ChildProcess:
+    """A function that runs in a forked process; the pipe can be read when it ends."""
+
+    pid: int
+    pipe: int
+
+    @classmethod
+    def running(cls, function: Callable[[], Any]) -> ChildProcess:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.close(reading)
+                _silence()
+                answer = json.dumps(function()).encode()
+                with os.fdopen(writing, "wb") as pipe:
+                    pipe.write(answer)
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(writing)
+        return cls(child, reading)
+
+    def answer(self) -> Any:  # noqa: ANN401 (JSON)
+        """Return the function's result, passed as JSON; None if the process ended early."""
+        with os.fdopen(self.pipe, "rb") as pipe:
+            answer = pipe.read()
+        os.waitpid(self.pid, 0)
+        return json.loads(answer) if answer else None
+
+
+Begin: TypeAlias = Callable[[str], None]
+"""A function that hears of each test before it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Tests of a mutant that run in a separate process; the file holds the name of the last that began."""
+
+    process: ChildProcess
+    begun: int
+
+    @classmethod
+    def running(cls, first_failure: Callable[[Begin], str | None]) -> Attempt:
+        begun = os.memfd_create("begun")
+
+        def begin(name: str) -> None:
+            os.pwrite(begun, name.ljust(LONGEST_NAME).encode(), 0)
+
+        return cls(ChildProcess.running(lambda: first_failure(begin) or ""), begun)
+
+    def fileno(self) -> int:
+        """Return the descriptor that can be read when the tests have ended."""
+        return self.process.pipe
+
+    def killer(self) -> str | None:
+        """Return the test that failed or ended the process; None if all passed.
+
+        Raises RuntimeError if the process ended before any test began.
+        """
+        failed = self.process.answer()
+        last = os.pread(self.begun, LONGEST_NAME, 0).decode().strip()
+        os.close(self.begun)
+        if not last:
+            raise RuntimeError("a mutant cannot be put in place")
+        return last if failed is None else failed or None
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """Lines of the verifier that a test runs, and its compute time in seconds."""
 
@@ -81,7 +154,8 @@ class CollectedTests:
 
     def collect(self, files: Iterable[str] = TESTS) -> None:
         """Collect the tests of the files and call the function; an error of collecting skips the call."""
-        pytest.main(["-q", "--no-summary", "-p", "no:cacheprovider", "-p", "no:xdist", *files], plugins=[self])
+        quick = ("--assert=plain", "--tb=native", "-p", "no:cacheprovider", "-p", "no:xdist")
+        pytest.main(["-q", "--no-summary", *quick, *files], plugins=[self])
 
     @property
     def names(self) -> Sequence[str]:
@@ -120,51 +194,51 @@ class CollectedTests:
                     trace = name, digests[item.path], lines, time.process_time() - begin
                     written.write(json.dumps(trace) + "\n")
 
-    def first_failure(
-        self, prepare: Callable[[], None], tests: Sequence[str], traces: Mapping[str, Trace]
-    ) -> str | None:
-        """Return the first of the tests that fails after `prepare`, in a separate process; None if all pass.
+    def attempt(self, prepare: Callable[[], None], tests: Sequence[str], traces: Mapping[str, Trace]) -> Attempt:
+        """Start the tests after `prepare` in a separate process, until one fails."""
 
-        Raises RuntimeError if `prepare` fails.
-        """
-
-        def run() -> str:
+        def first_failure(begin: Begin) -> str | None:
             prepare()
-            os.pwrite(begun, PREPARED.ljust(LONGEST_NAME).encode(), 0)
+            begin(BEFORE_TESTS)
             resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
             for name in tests:
-                os.pwrite(begun, name.ljust(LONGEST_NAME).encode(), 0)
+                begin(name)
                 _compute_no_longer_than(SECONDS_AT_LEAST + TIMES_AS_LONG * traces[name].seconds)
                 if not _passes(self._items[name]):
                     return name
-            return ""
+            return None
 
-        begun = os.memfd_create("begun")
-        failed = _in_a_process(run)
-        last = os.pread(begun, LONGEST_NAME, 0).decode().strip()
-        os.close(begun)
-        if not last:
-            raise RuntimeError("a mutant cannot be put in place")
-        return last if failed is None else failed or None
+        return Attempt.running(first_failure)
 
-    def first_failure_here(self, tests: Sequence[str]) -> str | None:
+    def first_failure_here(self, tests: Sequence[str], begin: Begin) -> str | None:
         """Return the first of the tests that fails in this process, or None if all pass."""
-        return next((name for name in tests if not _passes(self._items[name])), None)
+        for name in tests:
+            begin(name)
+            if not _passes(self._items[name]):
+                return name
+        return None
 
 
-def first_failure_at_import(prepare: Callable[[], None], tests: Sequence[str]) -> str | None:
-    """Return the first of the tests that fails after `prepare`, which runs before any import of the verifier."""
-    found: list[str | None] = ["collecting the tests"]
+def attempt_at_import(prepare: Callable[[], None], tests: Sequence[str]) -> Attempt:
+    """Start the tests after `prepare`, which runs before any import of the verifier, in a separate process."""
 
-    def run() -> str:
+    def first_failure(begin: Begin) -> str | None:
         prepare()
+        begin("collecting the tests")
         _compute_no_longer_than(SECONDS_OF_ALL)
-        files = dict.fromkeys(name.partition("::")[0] for name in tests) or TESTS
-        CollectedTests(lambda collected: found.__setitem__(0, collected.first_failure_here(tests))).collect(files)
-        return found[0] or ""
+        return _first_failure_of(tests[:FEW_TESTS], begin) or _first_failure_of(tests[FEW_TESTS:], begin)
 
-    failed = _in_a_process(run)
-    return "a test that goes on for ever" if failed is None else failed or None
+    return Attempt.running(first_failure)
+
+
+def _first_failure_of(tests: Sequence[str], begin: Begin) -> str | None:
+    """Collect the files of the tests and return the first test that fails, or the collection if it fails."""
+    found: list[str | None] = ["collecting the tests"]
+    files = dict.fromkeys(name.partition("::")[0] for name in tests)
+    if not files:
+        return None
+    CollectedTests(lambda collected: found.__setitem__(0, collected.first_failure_here(tests, begin))).collect(files)
+    return found[0]
 
 
 def traces_of_all(file: Path, modules: Iterable[str]) -> dict[str, Trace]:
@@ -188,7 +262,7 @@ def traces_of_all(file: Path, modules: Iterable[str]) -> dict[str, Trace]:
             CollectedTests(trace).collect()
             return [name for one in found for name in one.names]
 
-        names: Sequence[str] = _in_a_process(run) or ()
+        names: Sequence[str] = ChildProcess.running(run).answer() or ()
     traced = {name: (lines, seconds) for name, _, lines, seconds in _read_lines(file)}
     failing = [name for name in names if traced[name][0] is None]
     if failing or not names:
@@ -215,28 +289,6 @@ def _compute_no_longer_than(seconds: float) -> None:
 
 def _passes(item: pytest.Item) -> bool:
     return not any(report.failed for report in runtestprotocol(item, nextitem=None, log=False))
-
-
-def _in_a_process(run: Callable[[], Any]) -> Any:  # noqa: ANN401 (JSON)
-    """Return the result of `run` in a child process, passed as JSON; None if the child ends early."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.close(reading)
-            _silence()
-            answer = json.dumps(run()).encode()
-            with os.fdopen(writing, "wb") as pipe:
-                pipe.write(answer)
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        answer = pipe.read()
-    os.waitpid(child, 0)
-    return json.loads(answer) if answer else None
 
 
 def _silence() -> None:

@@ -8,19 +8,23 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
+from select import select
 
 import onchip.verify
 from mutation.collected import (
     TESTS,
     TOLD_EVERY,
+    Attempt,
     CollectedTests,
     Trace,
+    attempt_at_import,
     digest_of,
-    first_failure_at_import,
     traces_of_all,
 )
 from mutation.equivalent import EQUIVALENT, explanation
+from mutation.order import TestOrder
 from mutation.outcomes import Outcome, Outcomes, Tally, table
 from mutation.put_in_place import ImportedFunctions, import_instead
 from support.mutants import Mutant, mutants, source_tree
@@ -47,9 +51,6 @@ MODULES = tuple(
 BEGIN_LINE = "\r\x1b[K" if sys.stderr.isatty() else ""
 """Prefix of a progress line within a module: in a terminal it replaces the preceding line."""
 
-RECENT = 12
-"""Number of recent detectors of nearby mutants that are tried first."""
-
 
 class MutationRun:
     """A run over the modules asked for, without the mutants that an earlier run tried on the same files."""
@@ -61,7 +62,7 @@ class MutationRun:
         self._outcomes = Outcomes(RESULTS / "outcomes.jsonl")
         self._trees = {module: source_tree(module) for module in asked.modules or MODULES}
         self._tallies = {module: Tally() for module in self._trees}
-        self._recent: list[str] = []
+        self._running: dict[Attempt, tuple[Mutant, Sequence[str]]] = {}
         self.is_anything_wrong = False
 
     def start(self) -> None:
@@ -69,12 +70,13 @@ class MutationRun:
         for name in PRELOADED:
             import_module(name)
         traces = self._traces()
+        self._order = TestOrder({name: trace.seconds for name, trace in traces.items()})
         for module in self._trees:
             self._stale(module)
-            quickest = sorted((name for name in traces if module in traces[name].lines), key=_seconds(traces))
+            touching = [name for name in traces if module in traces[name].lines]
             for mutant in self._to_try(module, of_functions=False):
-                ordered = self._promising(mutant, quickest)
-                self._found(mutant, first_failure_at_import(partial(import_instead, mutant), ordered))
+                self._try(mutant, touching, partial(attempt_at_import, partial(import_instead, mutant)))
+        self._await_all()
         CollectedTests(partial(self._functions, traces)).collect()
 
     def table(self) -> str:
@@ -88,15 +90,15 @@ class MutationRun:
         for module in self._trees:
             for mutant in self._to_try(module, of_functions=True):
                 touching = [name for name in tests.names if traces[name].touches(module, mutant.place.lines)]
-                ordered = self._promising(mutant, sorted(touching, key=_seconds(traces)))
-                put_in_place = partial(functions.replace, mutant)
-                self._found(mutant, tests.first_failure(put_in_place, ordered, traces) if ordered else None)
+                self._try(mutant, touching, partial(tests.attempt, partial(functions.replace, mutant), traces=traces))
+            self._await_all()
             print(f"{BEGIN_LINE}{module}: {self._tallies[module]}", file=sys.stderr, flush=True)
 
     def _to_try(self, module: str, *, of_functions: bool) -> Iterator[Mutant]:
-        """Yield the mutants to try; known outcomes are counted at once."""
-        for number, mutant in enumerate(mutants(module, self._trees[module])):
-            if number % self._asked.every or (mutant.place.function is not None) is not of_functions:
+        """Yield the mutants to try, in the order of their lines; known outcomes are counted at once."""
+        some = islice(mutants(module, self._trees[module]), 0, None, self._asked.every)
+        for mutant in sorted(some, key=lambda mutant: mutant.place.lines.start):
+            if (mutant.place.function is not None) is not of_functions:
                 continue
             last = self._outcomes.of(mutant)
             if last is not None and (last.digest == self._digest or (self._asked.survivors and last.killer)):
@@ -106,17 +108,25 @@ class MutationRun:
             else:
                 yield mutant
 
-    def _promising(self, mutant: Mutant, touching: Sequence[str]) -> list[str]:
-        """Return the tests in order: the former detector, then recent detectors, then the quickest."""
+    def _try(self, mutant: Mutant, touching: Sequence[str], start: Callable[[Sequence[str]], Attempt]) -> None:
+        """Start the tests that touch the mutant; if so many processes run, wait for the end of one."""
+        if len(self._running) == self._asked.workers:
+            self._await_one()
         last = self._outcomes.of(mutant)
-        first = [last.killer] if last and last.killer else []
-        known = set(touching)
-        return list(dict.fromkeys(name for name in (*first, *self._recent, *touching) if name in known))
+        tests = self._order.promising_first(mutant, touching, last.killer if last else None)
+        self._running[start(tests)] = mutant, tests
 
-    def _found(self, mutant: Mutant, killer: str | None) -> None:
+    def _await_all(self) -> None:
+        while self._running:
+            self._await_one()
+
+    def _await_one(self) -> None:
+        ended: list[Attempt] = select([*self._running], [], [])[0]
+        attempt = ended[0]
+        mutant, tests = self._running.pop(attempt)
+        killer = attempt.killer()
         self._outcomes.add(Outcome(mutant.module, mutant.key, killer, self._digest))
-        if killer is not None:
-            self._recent = [killer, *(name for name in self._recent if name != killer)][:RECENT]
+        self._order.learn(mutant, tests, killer)
         self._count(mutant, killer)
 
     def _count(self, mutant: Mutant, killer: str | None) -> None:
@@ -145,10 +155,6 @@ class MutationRun:
         for old in set(RESULTS.glob("lines-*")) - {file}:
             old.unlink()
         return traces_of_all(file, MODULES)
-
-
-def _seconds(traces: Mapping[str, Trace]) -> Callable[[str], float]:
-    return lambda name: traces[name].seconds
 
 
 def _sources() -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import product, zip_longest
 from math import prod
 from typing import Final
 
@@ -13,7 +13,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import SEEN_SHAPES, VIEWS, Operator
 from onchip.ir.operator_kinds import nests_of_plugin
-from onchip.ir.tile import Range, Region, whole_region
+from onchip.ir.tile import Range, Region, size_of, whole_region
 from onchip.ir.window import integer, integers, product_of, shapes_as_read, shapes_computed, stated_factors
 from onchip.verify.schedule.windows import (
     CONVOLUTIONS,
@@ -34,6 +34,7 @@ ROWS_TIMES_MATRIX: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul"
 OF_TWO_OPERANDS: Final = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "PRelu"})
 Derived = tuple[tuple[Layer, ...], int, int | None]
 """The nests, and where the input and the weight stand among the operands, the output at place 0."""
+DerivedProduct = tuple[tuple[Layer, ...], int, int]
 
 
 def matrix(operator: Operator, shapes: Sequence[Shape]) -> Derived:
@@ -46,11 +47,12 @@ def matrix(operator: Operator, shapes: Sequence[Shape]) -> Derived:
     if any(len(shape) > 2 for shape in factors) or (factors and prod(shapes[1]) not in [prod(one) for one in factors]):
         return _beside_an_addend(factors, shapes)
     output, weight = shapes[0], _place_of_matrix(operator, shapes)
-    if weight is None or not output:
+    if weight is None:
         raise NoNest("weight")
     rows, columns, size, features = prod(output[:-1]), output[-1], prod(shapes[weight]), prod(shapes[1])
-    if size * columns == features * rows and size * rows != features * columns and size % rows == 0:
-        return (Layer(n=columns, k=rows, c=features // columns),), 1, weight
+    depth = size // rows
+    if (depth * rows, depth * columns) == (size, features):
+        return (Layer(n=columns, k=rows, c=depth),), 1, weight
     if size % columns:
         raise NoNest("weight")
     layer = Layer(n=rows, k=columns, c=size // columns)
@@ -70,13 +72,13 @@ def _beside_an_addend(factors: Sequence[Shape], shapes: Sequence[Shape]) -> Deri
     if len(alike) != 1:
         raise NoNest("factors")
     layers, source, weight = matrix_product([shapes[0], *factors])
-    return layers, alike[0][source - 1], None if weight is None else alike[0][weight - 1]
+    return layers, alike[0][source - 1], alike[0][weight - 1]
 
 
 def _place_of_matrix(operator: Operator, shapes: Sequence[Shape]) -> int | None:
-    """Return the position of the weight: 3 if operand 2 is an addend and only operand 3 fits, else the first matrix."""
+    """Return the position of the weight: 3 if of operands 2 and 3 only the latter fits, else the first matrix."""
     first = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
-    fits = [product_of(operator, shapes[1], shape, shapes[0], is_model=True) is not None for shape in shapes[2:4]]
+    fits = [product_of(operator, shapes[1], shape, shapes[0], is_model=True) is not None for shape in shapes[2:]]
     return 3 if fits == [False, True] else first
 
 
@@ -87,12 +89,12 @@ def units(shapes: Sequence[Shape]) -> Derived:
         raise NoNest("weight")
     *_, columns, features = shapes[weight]
     layer = Layer(n=prod(shapes[1]) // features, k=columns, c=features)
-    if layer.n * columns != prod(shapes[0]) or layer.n * features != prod(shapes[1]):
+    if (layer.n * columns, layer.n * features) != (prod(shapes[0]), prod(shapes[1])):
         raise NoNest("features")
     return (layer,), 1, weight
 
 
-def matrix_product(shapes: Sequence[Shape], transposes: tuple[bool, bool] = (False, False)) -> Derived:
+def matrix_product(shapes: Sequence[Shape], transposes: tuple[bool, bool] = (False, False)) -> DerivedProduct:
     """Return the nest of a MatMul: matrices that a batch shares are the weight, a batch of both is groups.
 
     `transposes` says which factor is transposed. Parameters stand behind inputs, so the factors are exchanged if they
@@ -133,13 +135,11 @@ def _multiply(left: Shape, right: Shape, output: Shape) -> bool:
     right = (*right, 1) if len(right) == 1 else right
     if left[-1] != right[-2]:
         return False
-    rank = max(len(left), len(right)) - 2
-    padded = [(1,) * (rank + 2 - len(shape)) + shape for shape in (left, right)]
-    batch = prod(max(sizes) for sizes in zip(padded[0][:rank], padded[1][:rank], strict=True))
+    batch = prod(max(sizes) for sizes in zip_longest(left[-3::-1], right[-3::-1], fillvalue=1))
     return batch * left[-2] * right[-1] == prod(output)
 
 
-def _left_weight(weight: Shape, source: Shape, place: int) -> Derived:
+def _left_weight(weight: Shape, source: Shape, place: int) -> DerivedProduct:
     """Return the nest of a left factor that is listed at `place`, behind the right one."""
     weight = (1, *weight)
     source = (*source, 1) if len(source) == 1 else source
@@ -198,15 +198,18 @@ def _met_by(smaller: Shape, output: Shape, extents: Shape) -> int:
 
 
 def _met(kind: str, shapes: Sequence[Shape]) -> list[int]:
-    """Return the positions of the element-wise operands, the larger first."""
+    """Return the positions of the element-wise operands of several elements, the larger first.
+
+    Without any, all operands have one element: the first two if there are two, else the first.
+    """
     if kind == "BatchNormalization":
         return [1, 2]
     larger = [place for place in range(1, len(shapes)) if prod(shapes[place]) != 1]
     if kind in OF_TWO_OPERANDS:
         larger = larger[:2]
-    if len(larger) > 1:
-        return sorted(larger, key=lambda place: -prod(shapes[place]))
-    return sorted(range(1, len(shapes)), key=lambda place: -prod(shapes[place]))[: 1 + (len(shapes) == 3)]
+    if not larger:
+        return [1, 2] if len(shapes) == 3 else [1]
+    return sorted(larger, key=lambda place: -prod(shapes[place]))
 
 
 def _spread(first: Shape, second: Shape) -> tuple[int, int, int]:
@@ -214,11 +217,8 @@ def _spread(first: Shape, second: Shape) -> tuple[int, int, int]:
 
     Raises NoNest.
     """
-    rank = max(len(first), len(second))
     alone, others, shared = 1, 1, 1
-    for at in range(1, rank + 1):
-        one = first[-at] if at <= len(first) else 1
-        other = second[-at] if at <= len(second) else 1
+    for one, other in zip_longest(reversed(first), reversed(second), fillvalue=1):
         if one == other:
             shared *= one
         elif other == 1:
@@ -326,25 +326,20 @@ def rows_multiplied(inputs: Sequence[Shape], output: Shape, region: Region) -> t
 def of_rows(layers: tuple[Layer, ...], output: Shape, region: Region) -> tuple[Layer, ...]:
     """Return the nest of a product for some rows of its output, in N, and some heads, in G or also in N.
 
-    Heads are in G if both factors have them. Raises NoNest.
+    Heads are in G if both factors have them. Raises NoNest for other parts, which have fewer elements than that nest.
     """
     if region == whole_region(output):
         return layers
     (layer,) = layers
     rows, every = region[-2][1] - region[-2][0], output[-2]
     heads, all_heads = (region[1][1] - region[1][0], output[1]) if len(output) == 4 else (1, 1)
-    if region[-1] != (0, output[-1]) or len(output) not in (2, 3, 4):
-        raise NoNest("columns")
-    n, g = layer.n * rows, layer.g
     if layer.g > 1:
-        g *= heads
-        all_of_n, all_of_g = every, all_heads
+        part = replace(layer, n=layer.n * rows // every, g=layer.g * heads // all_heads)
     else:
-        n *= heads
-        all_of_n, all_of_g = every * all_heads, 1
-    if n % all_of_n or g % all_of_g:
-        raise NoNest("rows")
-    return (replace(layer, n=n // all_of_n, g=g // all_of_g),)
+        part = replace(layer, n=layer.n * rows * heads // (every * all_heads))
+    if part.n * part.k * part.g != size_of(region):
+        raise NoNest("part")
+    return (part,)
 
 
 PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul"})

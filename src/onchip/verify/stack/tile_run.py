@@ -48,7 +48,7 @@ class StackOnChip:
     chip: ChipInUse
     mappings: MappingsOfStrategy
     weights: tuple[str, ...]
-    as_defines: bool = False
+    as_defines: bool
 
 
 class TileRunByMappings:
