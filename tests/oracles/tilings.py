@@ -1,26 +1,38 @@
-"""Brute force over a tiny network: all its tilings, and the least peak over all orders of the tiles."""
+"""Brute force over a tiny network: all tilings, with and without recomputation, and the least peak of all orders."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache, reduce
-from itertools import combinations, product
+from itertools import combinations
 from operator import or_
 
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Problem
+from onchip.errors import GraphError
 from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
 from onchip.transform.slices.emission import counted_geometries, with_tiles
 
 
-def every_tiling(problem: Problem, *, is_model: bool = False) -> list[list[OperatorTiles | None]]:
-    """Return, by operator, every way to cut it along one axis of its output, and None for the whole operator."""
+def every_tiling(problem: Problem, *, overlaps: bool = False) -> list[list[OperatorTiles | None]]:
+    """Return, by operator, every way to cut it along one axis of its output, and None for the whole operator.
+
+    With `overlaps`, an operator may also run for each tile of its only reader.
+    """
     found: list[list[OperatorTiles | None]] = []
-    for geometry in counted_geometries(problem, is_model=is_model).values():
+    graph = problem.graph
+    for name, geometry in counted_geometries(problem, is_model=False).items():
         own: list[OperatorTiles | None] = [None]
+        is_read_once = all(
+            len(graph.readers[each]) == 1 and graph.tensor[each].role is Role.ACTIVATION
+            for each in graph.operator[name].outputs
+        )
         for at, axis in enumerate(geometry.axes if geometry else ()):
             if not axis.is_reduction:
                 own += (OperatorTiles(at, (*inner, axis.size)) for inner in _subsets(axis.size) if inner)
+                own += [OperatorTiles(at)] if overlaps and is_read_once else []
         found.append(own)
     return found
 
@@ -30,17 +42,14 @@ def _subsets(size: int) -> Iterator[tuple[int, ...]]:
         yield from combinations(range(1, size), count)
 
 
-def in_tiles(problem: Problem, chosen: tuple[OperatorTiles | None, ...], *, is_model: bool = False) -> Graph:
-    """Return the network in the chosen tiles, in the order of `every_tiling`."""
-    names = (operator.name for operator in problem.graph.operators)
-    tiles = {name: one for name, one in zip(names, chosen, strict=True) if one is not None}
-    return with_tiles(problem, tiles, is_model=is_model)
-
-
-def all_graphs(problem: Problem) -> Iterator[Graph]:
-    """Yield the network in every tiling."""
-    for chosen in product(*every_tiling(problem)):
-        yield in_tiles(problem, chosen)
+def graphs_in_tiles(problem: Problem, choices: Iterable[tuple[OperatorTiles | None, ...]]) -> Iterator[Graph]:
+    """Yield the network in the tiles of each choice, by operator, unless a recomputed operator cannot run so."""
+    geometries = counted_geometries(problem, is_model=False)
+    names = [operator.name for operator in problem.graph.operators]
+    for chosen in choices:
+        tiles = {name: one for name, one in zip(names, chosen, strict=True) if one is not None}
+        with suppress(GraphError):
+            yield with_tiles(problem, tiles, is_model=False, geometries=geometries)
 
 
 def least_peak(problem: Problem, graph: Graph) -> int:

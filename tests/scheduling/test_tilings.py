@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from math import prod
+from math import inf, prod
 from pathlib import Path
 
 import pytest
@@ -26,15 +26,16 @@ from onchip.formats.own.graph_json import read_graph
 from onchip.ir.graph import Graph
 from onchip.memory.spill.min_peak import peak_of_order
 from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.timeline.mac_count import recomputed_macs
 from onchip.scheduling.tiles.bounds import least_peak_of_tilings, smallest_need
 from onchip.scheduling.tiles.group_tiles import FINEST, FusedGroup, FusedGroups
-from onchip.scheduling.tiles.search import groups_of_few_tiles, groups_of_least_peak, tile_sizes
+from onchip.scheduling.tiles.search import RecomputingGroups, groups_of_few_tiles, groups_of_least_peak, tile_sizes
 from onchip.scheduling.tiles.tilings import NetworkTiling, tiling_of, tilings
 from onchip.transform.rewrite.shared_bytes import SharedBytes
 from onchip.transform.slices.emission import counted_geometries, with_tiles
-from oracles.tilings import every_tiling, in_tiles, least_peak
+from oracles.tilings import every_tiling, graphs_in_tiles, least_peak
 from support.series import series
-from support.tiled import Network, convolution, gemm, networks, pool, problem_of
+from support.tiled import Network, convolution, gemm, networks, pool, problem_of, whole_tensor_differences
 
 ROOMY = 1 << 30
 
@@ -52,6 +53,7 @@ def in_order(problem: Problem, tiling: NetworkTiling) -> Problem:
     """Return the problem of a tiling, with the tiles in the tiling's order."""
     graph = with_tiles(problem, tiling.tiles, is_model=False)
     assert sorted(tiling.order) == sorted(graph.operator)
+    assert (recomputed_macs(graph) or 0) == tiling.macs_again
     return replace(problem, graph=replace(graph, operators=tuple(map(graph.operator.__getitem__, tiling.order))))
 
 
@@ -95,16 +97,19 @@ def test_the_tiles_of_groups_in_order_need_no_more_than_the_groups(problem: Prob
     groups = groups_of(problem)
     chosen: list[FusedGroup] = []
     stop = len(groups.operators)
+    again = data.draw(st.frozensets(st.integers(0, stop - 1)))
     while stop:
         options = [groups.whole(stop - 1)]
         for axis in groups.axes(stop - 1):
             tile = data.draw(st.sampled_from(tile_sizes(groups, stop - 1, axis)))
-            options += groups.ending_at(stop, axis, tile, lambda _, __: True)
+            options += groups.ending_at(stop, axis, tile, lambda _, __: True, again=again)
         chosen.insert(0, data.draw(st.sampled_from(options)))
         stop = chosen[0].first
     tiling = tiling_of(groups, chosen)
+    tiled = in_order(problem, tiling)
     assert len(tiling.order) == sum(group.tiles for group in chosen)
-    assert peak_in_order(in_order(problem, tiling)) <= tiling.peak_bytes
+    assert peak_in_order(tiled) <= tiling.peak_bytes
+    assert whole_tensor_differences(tiled.graph, problem.graph) == ()
 
 
 @pytest.mark.slow
@@ -261,11 +266,44 @@ def test_the_least_peak_of_all_tilings_is_not_below_the_bound(seed: int, tmp_pat
     ways = every_tiling(problem)
     are_few = prod(map(len, ways)) <= MOST_TILINGS
     chosen = product(*ways) if are_few else (tuple(map(chance.choice, ways)) for _ in range(SAMPLES))
-    for graph in (in_tiles(problem, one) for one in chosen):
+    for graph in graphs_in_tiles(problem, chosen):
         tiled = Problem(graph, problem.memories, count=problem.count)
         assert need.need_bytes <= max(sum(one.size_bytes for one in tiled.operands(each)) for each in graph.operators)
         if len(graph.operators) <= MOST_TILES:
             assert bound <= least_peak(problem, graph)
+
+
+@pytest.mark.parametrize("seed", series(range(60), 12))
+def test_no_overlapping_tiling_needs_less_than_the_smallest_tile(seed: int, tmp_path: Path) -> None:
+    problem, chance = problem_of_seed(seed, tmp_path), random.Random(seed)
+    need = smallest_need(problem, is_model=False)
+    ways = every_tiling(problem, overlaps=True)
+    for graph in graphs_in_tiles(problem, (tuple(map(chance.choice, ways)) for _ in range(SAMPLES))):
+        assert whole_tensor_differences(graph, problem.graph) == ()
+        tiled = replace(problem, graph=graph)
+        assert need.need_bytes <= max(sum(one.size_bytes for one in tiled.operands(each)) for each in graph.operators)
+
+
+def test_recomputed_borders_of_an_inverted_bottleneck_need_less_within_every_limit() -> None:
+    """Rows of the wide maps are computed again from narrow ones, so that less is held."""
+    network = Network(8)
+    source = network.input(1, 2, 20, 20)
+    for _ in range(3):
+        wide = convolution(network, source, 12, (1, 1)) or ""
+        source = convolution(network, convolution(network, wide, 12, (3, 3), groups=12) or "", 2, (1, 1)) or ""
+    problem = problem_of(network.graph(), ROOMY, count=Count.ACTIVATIONS)
+    groups = groups_of(problem)
+    without = max(group.peak_bytes for group in groups_of_least_peak(groups))
+    recomputing = RecomputingGroups(groups, without)
+    peaks = []
+    for share in (0.0, 0.1, 0.5, inf):
+        found = recomputing.of_least_peak(share * sum(groups.macs)) or groups_of_least_peak(groups)
+        tiling = tiling_of(groups, found)
+        assert tiling.macs_again <= share * sum(groups.macs)
+        assert peak_in_order(in_order(problem, tiling)) <= tiling.peak_bytes
+        peaks.append(tiling.peak_bytes)
+    assert peaks == sorted(peaks, reverse=True)
+    assert peaks[-1] < peaks[0] == without
 
 
 def test_the_borders_of_a_chain_are_counted() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.layer_mapping import LayerMapping
@@ -93,6 +93,10 @@ class Claim:
     figures: Mapping[str, float] = field(default_factory=dict, hash=False)
     space: Mapping[str, str] = field(default_factory=dict, hash=False)
     bound_among: float | None = None
+
+
+RECOMPUTED_MACS: Final = "recomputed_macs"
+"""Name of a claimed figure: the multiply-accumulates of overlapping tiles beyond one run of each operator."""
 
 
 def as_written(figure: float) -> float:

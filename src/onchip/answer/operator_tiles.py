@@ -20,12 +20,19 @@ class TilesOption(StrEnum):
 class OperatorTiles:
     """The tiles of an operator along one of its axes, by their ends in ascending order.
 
-    The axes are the dimensions of the operator's output. Raises GraphError for ends that do not ascend from above 0.
+    The axes are the dimensions of the operator's output. Without ends, the operator is *recomputed*: it runs for each
+    tile of its only reader, and computes all that the tile reads. Raises GraphError for ends that do not ascend from
+    above 0.
     """
 
     axis: int
-    ends: tuple[int, ...]
+    ends: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.axis < 0 or not self.ends or any(end <= start for start, end in pairwise((0, *self.ends))):
+        if self.axis < 0 or any(end <= start for start, end in pairwise((0, *self.ends))):
             raise GraphError("it has an empty tile", place="tiles", expected="an axis, and ends that ascend")
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Return True if the operator runs for each tile of its reader, so that borders are computed again."""
+        return not self.ends

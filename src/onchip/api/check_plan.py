@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onchip.answer.document import RECOMPUTED_MACS, Claim
 from onchip.answer.problem import Count, Objective, Problem, Recompute
 from onchip.answer.program import Allocate, Compute, Free, Plan
 from onchip.api.networks import Network, ensure_reading_is, fitted_to_scratchpads, network_to_plan
@@ -17,9 +18,10 @@ from onchip.formats.networks import read_tflite_network
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.ir.operator import InPlace, Operator
-from onchip.model.timeline.mac_count import durations_on
+from onchip.model.timeline.mac_count import durations_on, recomputed_macs
 from onchip.reports.program.outcome import Check
 from onchip.transform.rewrite.shared_bytes import ALIASES
+from onchip.verify.rules import Rule, Violation
 from onchip.verify.verifier import verify
 
 if TYPE_CHECKING:
@@ -59,7 +61,16 @@ def check_plan(plan_file: Path, network: Network, target: Target, insisted: Mapp
     problem = _on_target(planned, target)
     with phase("verifying"):
         verdict = verify(problem, document.answer, document.claim)
+        verdict = replace(verdict, violations=(*verdict.violations, *_miscounted_macs(problem, document.claim)))
     return Check(document, problem, sha256, verdict)
+
+
+def _miscounted_macs(problem: Problem, claim: Claim | None) -> Iterator[Violation]:
+    """Yield the difference between the recomputed multiply-accumulates of the tiles and those of the claim."""
+    counted, claimed = recomputed_macs(problem.graph) or 0, claim and claim.figures.get(RECOMPUTED_MACS)
+    if claimed is not None and claimed != counted:
+        detail = f"{claimed:,} is claimed, the tiles compute {counted:,} again"
+        yield Violation(Rule.FIGURE_DIFFERS, RECOMPUTED_MACS, detail)
 
 
 def ensure_whole_model(

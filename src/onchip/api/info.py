@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
+from typing import Final
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
@@ -13,13 +15,17 @@ from onchip.api.target import budgets_of, roomy_problem
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import compulsory_bytes
-from onchip.reports.program.outcome import Description, NeedInTiles, SharedNeed
+from onchip.model.timeline.mac_count import MacCount
+from onchip.reports.program.outcome import Description, NeedInTiles, RecomputingNeed, SharedNeed
 from onchip.scheduling.tiles.bounds import least_peak_of_tilings, smallest_need
-from onchip.scheduling.tiles.tilings import least_peak_found
+from onchip.scheduling.tiles.tilings import least_peaks_found
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
+
+PERCENTAGES: Final = (10.0, inf)
+"""Limits on recomputation in percent, for which the least peak is stated."""
 
 
 @phase("searching")
@@ -47,7 +53,14 @@ def _need_in_tiles(whole: Problem, network: Network, deadline: Deadline) -> Need
 
     least = smallest_need(whole, is_model=of_model)
     bound = least_peak_of_tilings(whole, is_model=of_model, is_late=is_late)
-    return NeedInTiles(least.need_bytes, least.operator.name, bound, least_peak_found(whole, of_model, is_late))
+    (peak, _), *others = least_peaks_found(whole, of_model, (0.0, *(one / 100 for one in PERCENTAGES)), is_late)
+    recomputing = tuple(
+        RecomputingNeed(None if limit == inf else limit, *found)
+        for limit, found in zip(PERCENTAGES, others, strict=True)
+    )
+    count = MacCount(whole.graph)
+    macs = sum(map(count.macs, whole.graph.operators))
+    return NeedInTiles(least.need_bytes, least.operator.name, bound, peak, macs, recomputing)
 
 
 def _sharing(whole: Graph, share: Share) -> Graph:

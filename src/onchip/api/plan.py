@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import ceil, inf, prod
 from typing import Final, TypeVar
 
-from onchip.answer.document import Claim, PlanDocument, Reading, Source
+from onchip.answer.document import RECOMPUTED_MACS, Claim, PlanDocument, Reading, Source
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.operator_tiles import OperatorTiles, TilesOption
 from onchip.answer.options.mapping_objective import MappingObjective
@@ -40,7 +40,7 @@ from onchip.memory.spill.min_peak import PARAMS as ORDERS
 from onchip.model.capacity.bounds import InfeasibleOperator, greatest_need, infeasible_operator, operator_need
 from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest, nest_cost
 from onchip.model.program.recomputation import recomputation_on
-from onchip.model.timeline.mac_count import MACS, MacCount, cycles_by_model, durations_on
+from onchip.model.timeline.mac_count import MACS, MacCount, cycles_by_model, durations_on, recomputed_macs
 from onchip.ops.entries import geometry_of, has_bounded_operand
 from onchip.ops.layers_of import Precision
 from onchip.ops.nests import nests_of_operator, operands_of
@@ -216,9 +216,11 @@ def searches_tilings(tiles: TilesOption | None, whole: Problem, network: Network
 
 
 def tilings_to_plan(
-    whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool]
+    whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool], most_again: float = 0.0
 ) -> Iterator[TiledProblem]:
     """Yield fused groups in tiles; then whole operators or, if they do not fit, operators tiled one by one.
+
+    Groups may recompute the share `most_again` of the network's multiply-accumulates.
 
     Raises UntiledError if no tiles are found in which all operators fit, proven if some tile of an operator exceeds the
     only scratchpad in every tiling.
@@ -226,7 +228,7 @@ def tilings_to_plan(
     misfit = infeasible_operator(whole)
     if misfit is not None:
         _ensure_some_tile_fits(whole, network, misfit)
-    yield from _in_fused_groups(whole, network, reading, is_late)
+    yield from _in_fused_groups(whole, network, reading, is_late, most_again)
     if misfit is None:
         yield TiledProblem(reading, whole)
     else:
@@ -283,17 +285,22 @@ def _untiled(whole: Problem, network: Network, least: SmallestNeed, why: str, *,
 
 
 def _in_fused_groups(
-    whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool]
+    whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool], most_again: float
 ) -> Iterator[TiledProblem]:
-    """Yield the tilings of fused groups: in one scratchpad, in any order, where no file states the cost of tiles."""
-    states_tiles = any(operator.stated.splits or operator.tile for operator in whole.graph.operators)
-    if len(whole.memories) > 1 or whole.order is not Order.FREE or states_tiles or reading.bands:
+    """Yield the tilings of fused groups, in the problems that have any."""
+    if not has_fused_groups(whole, reading):
         return
     apart = replace(whole, graph=SharedBytes()(whole.graph))
-    for tiling in tilings(apart, is_model=is_model(network), is_late=is_late):
+    for tiling in tilings(apart, is_model=is_model(network), is_late=is_late, most_again=most_again):
         if tiling.tiles:
             tiled = replace(reading, tiles=tiling.tiles)
             yield TiledProblem(tiled, fitted_to_scratchpads(whole, network, tiled), tiling.order)
+
+
+def has_fused_groups(whole: Problem, reading: Reading) -> bool:
+    """Return True if groups are searched: in one scratchpad, in any order, where no file states the cost of tiles."""
+    states_tiles = any(operator.stated.splits or operator.tile for operator in whole.graph.operators)
+    return len(whole.memories) == 1 and whole.order is Order.FREE and not states_tiles and not reading.bands
 
 
 def for_all_tilings(result: SearchResult[Plan], least: int) -> SearchResult[Plan]:
@@ -323,7 +330,8 @@ class Request:
     `share` selects the shared bytes; None: as the accelerator says, or without one as the reading says. `cost` is the
     cycle model for operators without stated cycles, used for latency and recomputation; `recompute_price` is the price
     of a million of these cycles, in the objective's unit, instead of the accelerator's.
-    Tilings are searched with `tiles`; None: where an operator does not fit whole.
+    Tilings are searched with `tiles`; None: where an operator does not fit whole. Tiles may overlap, as long as they
+    recompute at most the share `most_again` of the network's multiply-accumulates.
     """
 
     network: Network
@@ -338,6 +346,7 @@ class Request:
     cost: str = MAPPING
     recompute_price: float | None = None
     tiles: TilesOption | None = TilesOption.NEVER
+    most_again: float = 1.0
 
     @property
     def reading_as_shared(self) -> Reading:
@@ -423,6 +432,13 @@ class _Planner:
         """Return True if a runtime runs the operators as nodes of a model."""
         return is_model(self.request.network)
 
+    @property
+    def most_again(self) -> float:
+        """Return the share of multiply-accumulates that overlapping tiles may recompute; 0 if there are none."""
+        may_overlap = self.request.reading.recompute is Recompute.NEVER
+        is_searched = has_fused_groups(self.whole, self.request.reading)
+        return self.request.most_again if may_overlap and is_searched else 0.0
+
     def priced(self, problem: Problem) -> Problem:
         """Return the problem with the durations of its operators and the cost of recomputation."""
         request, graph = self.request, problem.graph
@@ -475,9 +491,11 @@ class _Planner:
 
     def _tilings(self, found: Sequence[tuple[TiledProblem, SearchResult[Plan]]]) -> Iterator[TiledProblem]:
         """Yield tilings, found in half of the time; raises UntiledError if none is left and none has a plan."""
-        half = self.deadline.within(self.deadline.seconds_left / 2)
+        half, request = self.deadline.within(self.deadline.seconds_left / 2), self.request
         try:
-            yield from tilings_to_plan(self.whole, self.request.network, self.request.reading, lambda: half.is_past)
+            yield from tilings_to_plan(
+                self.whole, request.network, request.reading, lambda: half.is_past, self.most_again
+            )
         except UntiledError:
             if all(result.answer is None for _, result in found):
                 raise
@@ -503,12 +521,12 @@ class _Planner:
     def _least_peak(self) -> int:
         """Return a lower bound on the peak of all tilings, found in a quarter of the time; 0 in several scratchpads.
 
-        Operators that run again need not keep their outputs.
+        Operators that run again, and tiles that overlap, need not keep their outputs.
         """
         quarter = self.deadline.within(self.deadline.seconds_left / 4)
         if len(self.whole.memories) > 1:
             return 0
-        if self.request.reading.recompute is Recompute.ALLOWED:
+        if self.most_again or self.request.reading.recompute is Recompute.ALLOWED:
             return smallest_need(self.whole, is_model=self.is_model).need_bytes
         return least_peak_of_tilings(self.whole, is_model=self.is_model, is_late=lambda: quarter.is_past)
 
@@ -600,7 +618,7 @@ def _verified(problem: Problem, result: SearchResult[Plan]) -> Figures | None:
     """Return the figures of the plan as the verifier computes them; raises InternalError for an illegal plan."""
     if result.answer is None or result.objective_value is None:
         return None
-    claim = Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound)
+    claim = _claim(problem, result, result.objective_value)
     verdict = verify(problem, result.answer, claim)
     if verdict.violations:
         raise InternalError(
@@ -622,13 +640,19 @@ def _document(
         accelerator_source(accelerator),
         reading,
         result.answer,
-        Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound),
+        _claim(problem, result, result.objective_value),
         problem.transfers,
         problem.placement,
         problem.order,
         problem.durations,
         problem.recomputation,
     )
+
+
+def _claim(problem: Problem, result: SearchResult[Plan], value: int) -> Claim:
+    macs = recomputed_macs(problem.graph)
+    figures = {} if macs is None else {RECOMPUTED_MACS: macs}
+    return Claim(result.method, result.status, problem.objective, value, result.lower_bound, figures)
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:

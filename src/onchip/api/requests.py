@@ -43,7 +43,8 @@ def plan_request(
         target = replace(target, alignment_bytes=options.alignment_bytes)
     method = options.method or ("timed" if objective is Objective.LATENCY else "exact")
     how = objective, options.order, method, options.placement, limits, options.share
-    return Request(network, reading, target, *how, options.cost, options.recompute_price, options.tiles)
+    tiling = options.tiles, options.max_recompute / 100
+    return Request(network, reading, target, *how, options.cost, options.recompute_price, *tiling)
 
 
 def map_request(

@@ -88,6 +88,11 @@ class OperandAccess:
         )
         return ranges if all(start < stop for start, stop in ranges) else None
 
+    def dimension_of_positions(self, axis: int, axis_size: int) -> int | None:
+        """Return the dimension whose elements are the positions of the axis; None without one, or if more follow it."""
+        found = [at for at, span in enumerate(self.spans) if span.axis == axis]
+        return found[0] if len(found) == 1 and self.spans[found[0]] == Span(axis_size, axis) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Geometry:

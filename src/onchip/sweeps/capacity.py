@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import gcd, isqrt
 from typing import TYPE_CHECKING, Final
 
-from onchip.answer.document import Reading
+from onchip.answer.document import RECOMPUTED_MACS, Reading
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.choices import choice
 from onchip.answer.options.verb_options import CapacityOptions
@@ -38,12 +38,13 @@ from onchip.model.capacity.bounds import (
     greatest_need,
     infeasible_operator,
 )
+from onchip.model.timeline.mac_count import recomputed_macs
 from onchip.reports.program.outcome import least_need_words, oversize_words
 from onchip.reports.shared.facts import DataTable, facts, seconds_words
 from onchip.reports.shared.figures import Json, ticks, trace
 from onchip.reports.shared.svg import svg
 from onchip.scheduling.tiles.bounds import smallest_need
-from onchip.scheduling.tiles.tilings import least_peak_found
+from onchip.scheduling.tiles.tilings import least_peaks_found
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage
@@ -57,18 +58,24 @@ class CurveStep:
     """A range of capacities from `first` to `last` bytes, both included, with bounds on the minimum cost.
 
     A `last` of None is unbounded. The cost is at least `lower_bound` and at most `value`, which is None if no plan is
-    known.
+    known. The plan of that value recomputes `macs_again` multiply-accumulates in overlapping tiles.
     """
 
     first: int
     last: int | None
     value: int | None
     lower_bound: int
+    macs_again: int = 0
 
     @property
     def is_proven(self) -> bool:
         """Return True if the value is proven to be the minimum."""
         return self.value == self.lower_bound
+
+
+def macs_again(plan: Plan | None) -> int:
+    """Return the multiply-accumulates that the tiles of a plan recompute."""
+    return 0 if plan is None or plan.problem is None else recomputed_macs(plan.problem.graph) or 0
 
 
 @dataclass(slots=True)
@@ -120,10 +127,10 @@ class Curve:
         starts = sorted(cut for cut in cuts if self.first <= cut <= self.last)
         before: CurveStep | None = None
         for first, following in zip(starts, [*starts[1:], None], strict=True):
-            step = CurveStep(
-                first, None if following is None else following - 1, self._value(first), self._bound(first)
-            )
-            if before is not None and (before.value, before.lower_bound) == (step.value, step.lower_bound):
+            last = None if following is None else following - 1
+            value, macs_again = self._value(first)
+            step = CurveStep(first, last, value, self._bound(first), macs_again)
+            if before is not None and replace(before, first=step.first, last=step.last) == step:
                 before = replace(before, last=step.last)
                 continue
             if before is not None:
@@ -138,8 +145,10 @@ class Curve:
         value, end = min(fitting, default=(None, None))
         return None if end is None else self.plans[end][1], value, self._bound(capacity)
 
-    def _value(self, capacity: int) -> int | None:
-        return min((value for end, (value, _) in self.plans.items() if end <= capacity), default=None)
+    def _value(self, capacity: int) -> tuple[int | None, int]:
+        """Return the least value of a plan that fits a capacity, and the least that such a plan recomputes."""
+        fitting = ((value, macs_again(plan)) for end, (value, plan) in self.plans.items() if end <= capacity)
+        return min(fitting, default=(None, 0))
 
     def _bound(self, capacity: int) -> int:
         return max((bound for at, bound in self.bounds.items() if at >= capacity), default=0)
@@ -211,11 +220,16 @@ class CapacityOutcome:
         bounds = [step.lower_bound for step in self.steps for _ in range(2)]
         known = [(edge, value) for edge, value in zip(edges, values, strict=True) if value is not None]
         curve = trace("lines", self.value_name, [one for one, _ in known], [one for _, one in known], "accent")
+        again = [
+            trace("lines", f"{step.macs_again:,} MACs recomputed", [step.first, end], [step.value] * 2, "fair")
+            for step, end in zip(self.steps, ends, strict=True)
+            if step.macs_again
+        ]
         bound = trace("lines", "lower bound", edges, bounds, "bound", line={"dash": "dot"})
         top = max((value for _, value in known), default=max(bounds))
         x = {"title": "scratchpad", **ticks(edges[0], edges[-1], "bytes")}
         y = {"title": self.value_name, **ticks(0, top or 1, unit)}
-        return {f"Capacity curve of {self.problem.graph.name}": {"traces": [curve, bound], "x": x, "y": y}}
+        return {f"Capacity curve of {self.problem.graph.name}": {"traces": [curve, bound, *again], "x": x, "y": y}}
 
     def names_at(self, step: CurveStep) -> tuple[str, ...]:
         """Return the names of the COSMA budgets within a step."""
@@ -241,7 +255,7 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
         "min_peak_bytes": outcome.budgets.min_peak_bytes,
         "compulsory_bytes": outcome.compulsory_bytes,
         "is_proven": outcome.is_proven,
-        **({"recomputed_macs": 0} if outcome.is_tiled else {}),
+        **({RECOMPUTED_MACS: max((step.macs_again for step in outcome.steps), default=0)} if outcome.is_tiled else {}),
         "steps": [
             {
                 "from_bytes": step.first,
@@ -250,6 +264,7 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
                 "lower_bound": step.lower_bound,
                 "traffic_bytes": _traffic(outcome, step),
                 "names": list(outcome.names_at(step)),
+                **({RECOMPUTED_MACS: step.macs_again} if outcome.is_tiled else {}),
             }
             for step in outcome.steps
         ],
@@ -297,7 +312,7 @@ def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
         ("status", f"{status}: {proof}"),
         ("M_R", least_need_words(budgets.required, budgets.required.operator.name)),
         ("M_P", budgets.min_peak_in_words.removeprefix("M_P is ")),
-        ("plans", f"{outcome.asked:,}" + (", 0 MACs recomputed" if outcome.is_tiled else "")),
+        ("plans", f"{outcome.asked:,}"),
         ("time", seconds_words({"solve": outcome.seconds})),
     ]
     yield facts(rows)
@@ -310,9 +325,11 @@ def _steps_grid(outcome: CapacityOutcome) -> DataTable:
     for step in outcome.steps:
         notes = ", ".join((*outcome.names_at(step), *(() if step.is_proven else ("not proven",))))
         total = (_traffic(outcome, step),) if outcome.of_traffic else ()
-        rows.append((step.first, step.last, step.value, *total, step.lower_bound, notes))
+        again = (step.macs_again,) if outcome.is_tiled else ()
+        rows.append((step.first, step.last, step.value, *total, step.lower_bound, *again, notes))
     of_total = ("total traffic",) if outcome.of_traffic else ()
-    return DataTable(("from", "to", outcome.value_name, *of_total, "lower bound", ""), rows)
+    of_again = ("MACs recomputed",) if outcome.is_tiled else ()
+    return DataTable(("from", "to", outcome.value_name, *of_total, "lower bound", *of_again, ""), rows)
 
 
 WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)
@@ -326,7 +343,8 @@ class CapacityRequest:
     """A network with its reading, objective, order and alignment; the limits apply to the whole curve.
 
     The only scratchpad of `accelerator` takes all sizes. The default alignment is that of the scratchpad.
-    With `tiles`, each capacity has a tiling of its own.
+    With `tiles`, each capacity has a tiling of its own, which may recompute the share `most_again` of the network's
+    multiply-accumulates.
     """
 
     network: Network
@@ -338,6 +356,7 @@ class CapacityRequest:
     limits: Limits = field(default_factory=Limits)
     accelerator: str | Accelerator | None = None
     tiles: TilesOption = TilesOption.NEVER
+    most_again: float = 1.0
 
 
 def capacity_request(
@@ -355,7 +374,8 @@ def capacity_request(
         raise UsageError(what, place="minimize", expected="another objective, or `sweep` over sizes")
     counted = options.count or Target(accelerator=accelerator).counted(objective)
     how = objective, options.order, options.alignment_bytes, options.share, limits
-    return CapacityRequest(network, replace(reading, count=counted), *how, accelerator, options.tiles)
+    tiling = options.tiles, options.max_recompute / 100
+    return CapacityRequest(network, replace(reading, count=counted), *how, accelerator, *tiling)
 
 
 @phase("following the curve")
@@ -490,8 +510,9 @@ class _FollowingTiles(_Following):
     def _capacities(self, curve: Curve, min_peak_bytes: int | None) -> Iterator[int]:
         """Yield the ends of the curve, the least peak, and then the middle of the widest interval that is not flat."""
         most = min_peak_bytes or self.greatest_bytes
-        peak = least_peak_found(self.roomy, is_model(self.request.network), lambda: self.deadline.is_past)
-        asked = sorted({curve.first, min(peak, most), most})
+        limits, of_model = (0.0, self.request.most_again), is_model(self.request.network)
+        peaks = least_peaks_found(self.roomy, of_model, limits, lambda: self.deadline.is_past)
+        asked = sorted({curve.first, *(min(peak, most) for peak, _ in peaks), most})
         yield from reversed(asked)
         while True:
             values = {capacity: curve.known_at(capacity)[1] for capacity in asked}
@@ -513,6 +534,7 @@ class _FollowingTiles(_Following):
             request.order,
             limits=request.limits,
             tiles=TilesOption.AUTO,
+            most_again=request.most_again,
         )
         until = self.deadline.within(self.deadline.seconds_left / 8) if self.deadline.is_set else self.deadline
         try:

@@ -17,8 +17,9 @@ from onchip.answer.problem import Count, Objective, Problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import read_graph
 from onchip.ir.graph import Graph
+from onchip.model.timeline.mac_count import MacCount, recomputed_macs
 from oracles.one_scratchpad import KeepOrDrop, least_traffic
-from oracles.tilings import every_tiling, in_tiles, least_peak
+from oracles.tilings import every_tiling, graphs_in_tiles, least_peak
 
 Shape = list[int]
 ELEMENTWISE = ("Add", "Mul", "Max", "Sub")
@@ -251,7 +252,7 @@ def _matmul(sketch: Sketch, source: str) -> None:
     sketch.add("MatMul", [source], [[rows, columns]], [sketch.tensor("w", [features, columns], "parameter")])
 
 
-MOST_TILINGS, MOST_TILES = 300, 12
+MOST_TILINGS, MOST_TILES = 500, 12
 MOST_TILES_IN_PLANS, MOST_GAPS, MOST_PLACES = 5, 6, 64
 SECONDS, PATIENCE = 20, 6
 """A limit, and how many times it may take on a machine that has other things to do."""
@@ -275,7 +276,8 @@ class TilesLevel:
             "alignment": chance.choice((1, 1, 1, 1, 4, 8)),
             "count": chance.choice(("all", "activations", "activations")),
             "objective": chance.choice(("traffic", "peak")),
-            "order": chance.choice(("free", "free", "given")),
+            "order": chance.choice(("free", "free", "free", "given")),
+            "max_recompute": chance.choice((0, 10, 50, 100, 10_000)),
             "also": chance.choice(("nothing", "renamed", "hurried", "nothing")),
         }
 
@@ -289,7 +291,8 @@ class TilesLevel:
             return Verdict(1, f"outlasts its limit: {spent:.0f} seconds for {SECONDS}")
         if ended.code == 2:
             return Verdict(refused=True)
-        every = _Tilings(_problem(facts, network))
+        share = facts["max_recompute"] / 100 if facts["order"] == "free" else 0
+        every = _Tilings(_problem(facts, network), share)
         if ended.code == 3:
             return every.verdict_of_refusal(ended)
         if ended.code == 4:
@@ -297,6 +300,8 @@ class TilesLevel:
         if ended.code != 0:
             return Verdict(1, f"ends without an answer: {ended.code} {ended.err}")
         fault = _fault_in_plan(facts, program, plan, network, ended)
+        if (ended.answer["recomputed_macs"] or 0) > share * every.macs:
+            return Verdict(1, f"recomputes too much: {ended.answer['recomputed_macs']} of {every.macs}")
         proofs, fault_in_bound = every.fault_in_bound(ended)
         return Verdict(1 + proofs, fault or fault_in_bound or _also(facts, program, ended))
 
@@ -312,16 +317,24 @@ class TilesLevel:
 
 @dataclass(frozen=True)
 class _Tilings:
-    """The complete list of tilings of a tiny network; empty if there are too many."""
+    """The complete list of tilings of a tiny network within a limit on recomputation; empty if there are too many."""
 
     problem: Problem
+    most_again: float
+
+    @property
+    def macs(self) -> int:
+        """Return the multiply-accumulates of the network."""
+        count = MacCount(self.problem.graph)
+        return sum(map(count.macs, self.problem.graph.operators))
 
     @cached_property
     def graphs(self) -> list[Graph]:
-        ways = every_tiling(self.problem)
+        ways = every_tiling(self.problem, overlaps=self.most_again > 0)
         if prod(map(len, ways)) > MOST_TILINGS:
             return []
-        found = [in_tiles(self.problem, chosen) for chosen in product(*ways)]
+        found = list(graphs_in_tiles(self.problem, product(*ways)))
+        found = [one for one in found if (recomputed_macs(one) or 0) <= self.most_again * self.macs]
         return found if all(len(one.operators) <= MOST_TILES for one in found) else []
 
     def verdict_of_refusal(self, ended: Ended) -> Verdict:
@@ -397,7 +410,16 @@ def _planned(facts: Facts, program: Program, network: Path, seconds: float) -> E
     plan = program.folder / "plan.json"
     plan.unlink(missing_ok=True)
     arguments: list[Json] = ["plan", network, "--sram", facts["capacity"], "--alignment", facts["alignment"]]
-    arguments += ["--tiles", "auto", "--count", facts["count"], "--objective", facts["objective"]]
+    arguments += [
+        "--tiles",
+        "auto",
+        "--max-recompute",
+        f"{facts['max_recompute']}%",
+        "--count",
+        facts["count"],
+        "--objective",
+        facts["objective"],
+    ]
     arguments += ["--order", facts["order"], "--granularity", "raw", "--time-limit", seconds, "-o", plan, "--json"]
     return program.ask(*arguments)
 

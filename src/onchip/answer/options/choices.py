@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields
 from enum import StrEnum
+from math import inf
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -68,6 +69,29 @@ PARTIAL_BITS: Final = described(
     "Accumulator width in bits.", "N", "16 more than an element, at most 32", least=1, most=GREATEST_BITS
 )
 CACHE: Final = described("Ignore cached mappings of earlier runs.", flag="--no-cache", is_swept=False)
+
+
+def percent_of(text: str) -> float:
+    """Return the number of a percentage such as `10%` or `10`; raises UsageError for another text."""
+    try:
+        return float(text.removesuffix("%"))
+    except ValueError:
+        raise UsageError(f"{text!r} is no percentage", expected="a number such as 10%") from None
+
+
+MAX_RECOMPUTE: Final = described(
+    "Multiply-accumulates that overlapping tiles may recompute, in percent of the network's.",
+    "PERCENT",
+    "100%",
+    parse=percent_of,
+    is_swept=False,
+)
+
+
+def ensure_percentage(max_recompute: float) -> None:
+    """Raise UsageError unless the number is finite and at least 0."""
+    if not 0 <= max_recompute < inf:
+        raise UsageError(f"{max_recompute}% is invalid", place="max_recompute", expected="at least 0%")
 
 
 def choice(kind: type[ChoiceT], value: str, place: str) -> ChoiceT:

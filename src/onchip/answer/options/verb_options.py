@@ -8,7 +8,16 @@ from enum import StrEnum
 from typing import Final
 
 from onchip.answer.operator_tiles import TilesOption
-from onchip.answer.options.choices import ALIGNMENT, CACHE, COST, PARTIAL_BITS, as_choices, described
+from onchip.answer.options.choices import (
+    ALIGNMENT,
+    CACHE,
+    COST,
+    MAX_RECOMPUTE,
+    PARTIAL_BITS,
+    as_choices,
+    described,
+    ensure_percentage,
+)
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.problem import Count, Order, Placement, Recompute
 from onchip.answer.schedule import Schedule
@@ -79,6 +88,8 @@ class PlanOptions:
         Planned tensors: by default activations; all for latency if a scratchpad holds weights.
     tiles
         Whether fused groups in tiles are searched (`auto`); by default where an operator does not fit whole.
+    max_recompute
+        Multiply-accumulates that overlapping tiles may recompute, in percent of the network's.
     cap_tensors
         Count tensors that are larger than the largest scratchpad as that scratchpad.
     share
@@ -123,6 +134,7 @@ class PlanOptions:
             default="auto if an operator does not fit whole in the only scratchpad",
         ),
     )
+    max_recompute: float = field(default=100.0, metadata=MAX_RECOMPUTE)
     cap_tensors: bool = field(
         default=False,
         metadata=described("Clamp larger tensors to the size of the largest scratchpad, for analysis only."),
@@ -155,6 +167,7 @@ class PlanOptions:
         as_choices(
             self, order=Order, placement=Placement, count=Count, share=Share, recompute=Recompute, tiles=TilesOption
         )
+        ensure_percentage(self.max_recompute)
         if self.cap_tensors and self.tiles is TilesOption.AUTO:
             raise UsageError(
                 "`cap_tensors` and `tiles` exclude each other", place="cap_tensors, tiles", expected="one of them"
@@ -241,6 +254,8 @@ class CapacityOptions:
         Every offset is a multiple of it; by default as the accelerator says, else 1.
     tiles
         Whether tilings are searched (`auto`), in a scratchpad without an accelerator.
+    max_recompute
+        Multiply-accumulates that overlapping tiles may recompute, in percent of the network's.
 
     """
 
@@ -265,9 +280,11 @@ class CapacityOptions:
         default=TilesOption.NEVER,
         metadata=described("Search tiles of operators and of fused groups (auto), or run operators whole."),
     )
+    max_recompute: float = field(default=100.0, metadata=MAX_RECOMPUTE)
 
     def __post_init__(self) -> None:
         as_choices(self, order=Order, count=Count, share=Share, tiles=TilesOption)
+        ensure_percentage(self.max_recompute)
 
 
 OPTIMAL: Final = "optimal"

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.answer.document import Claim, Granularity, PlanDocument, Reading
+from onchip.answer.document import RECOMPUTED_MACS, Claim, Granularity, PlanDocument, Reading
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import (
     Count,
@@ -59,10 +59,13 @@ class SharingFields(TypedDict):
 
 
 class OperatorTilesFields(TypedDict):
-    """Tiles of an operator along a dimension of its output, by their ends in ascending order."""
+    """Tiles of an operator along a dimension of its output, by their ends in ascending order.
+
+    Without ends, the operator runs for each tile of its reader, and computes again what several of them read.
+    """
 
     axis: Annotated[int, Doc("Dimension of the output.")]
-    ends: Annotated[list[int], Doc("End of each tile, ascending.")]
+    ends: NotRequired[Annotated[list[int], Doc("End of each tile, ascending.")]]
 
 
 class PlanReadingFields(BindingFields):
@@ -135,6 +138,9 @@ class PlanResultFields(TypedDict):
     objective: Annotated[Objective, Doc("Name of the objective.")]
     objective_value: Annotated[int, Doc("Value of the plan in the unit of the objective.")]
     lower_bound: Annotated[int, Doc("Lower bound on the value of every plan.")]
+    recomputed_macs: NotRequired[
+        Annotated[int, Doc("Multiply-accumulates of overlapping tiles beyond one run of each operator.")]
+    ]
 
 
 class PlanFields(TypedDict):
@@ -165,13 +171,19 @@ def _plan_of(fields: PlanFields) -> PlanDocument:
         source_of(fields["accelerator"], "accelerator", PlanError),
         _reading(fields.get("reading", {})),
         Plan(memories, tuple(instructions_of(fields["instructions"], PlanError))),
-        Claim(**fields["result"]) if "result" in fields else None,
+        _claim(fields["result"]) if "result" in fields else None,
         _transfers(fields, [memory.name for memory in memories]),
         fields.get("placement", Placement.DYNAMIC),
         fields.get("order", Order.FREE),
         _durations(fields),
         _recomputation(fields),
     )
+
+
+def _claim(fields: PlanResultFields) -> Claim:
+    figures = {RECOMPUTED_MACS: fields["recomputed_macs"]} if "recomputed_macs" in fields else {}
+    value, bound = fields["objective_value"], fields["lower_bound"]
+    return Claim(fields["method"], fields["status"], fields["objective"], value, bound, figures)
 
 
 def _reading(fields: PlanReadingFields) -> Reading:
@@ -184,7 +196,7 @@ def _reading(fields: PlanReadingFields) -> Reading:
         states=fields.get("states", {}),
         bands=fields.get("bands", {}),
         recompute=fields.get("recompute", Recompute.NEVER),
-        tiles={name: OperatorTiles(one["axis"], tuple(one["ends"])) for name, one in tiles.items()},
+        tiles={name: OperatorTiles(one["axis"], tuple(one.get("ends", ()))) for name, one in tiles.items()},
     )
 
 
@@ -284,7 +296,7 @@ def plan_to_json(document: PlanDocument) -> str:
         "durations": durations and written(DurationFields, durations, cycles=dict(sorted(durations.cycles.items()))),
         "recomputation": document.recomputation and {"costs": dict(sorted(document.recomputation.costs.items()))},
         "instructions": tuple(map(instruction_fields, document.answer.instructions)),
-        "result": claim and {"method": claim.method, **claim_fields(claim)},
+        "result": claim and {"method": claim.method, **claim_fields(claim), **claim.figures},
     }
     return document_text(head, fields, PlanError)
 

@@ -12,6 +12,7 @@ multiply-accumulates of an operator's tiles add up to the operator's.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
@@ -108,6 +109,17 @@ class MacCount:
 
     def _shape(self, name: str) -> tuple[int, ...] | None:
         return self._graph.tensor[name].shape
+
+
+def recomputed_macs(graph: Graph) -> int | None:
+    """Return the multiply-accumulates of tiles beyond one run of each operator; None if no operator is in tiles."""
+    count = MacCount(graph)
+    of_tiles, whole = Counter[str](), dict[str, int]()
+    for operator in graph.operators:
+        if operator.tile is not None:
+            of_tiles[operator.tile.operator] += count.macs(operator)
+            whole[operator.tile.operator] = prod((count.loops_of_whole(operator) or {"none": 0}).values())
+    return sum(max(0, macs - whole[name]) for name, macs in of_tiles.items()) if of_tiles else None
 
 
 def _shapes_of_tile(whole: Operator, tile: Tile) -> Sequence[tuple[int, ...]]:

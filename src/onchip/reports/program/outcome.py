@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rich.text import Text
 
-from onchip.answer.document import Claim, PlanDocument
+from onchip.answer.document import RECOMPUTED_MACS, Claim, PlanDocument
 from onchip.answer.problem import Count, Objective, Order, Placement, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status
-from onchip.answer.words import amount, counted, exact_bytes, picked, printable, short_bytes
+from onchip.answer.words import amount, counted, exact_bytes, percent, picked, printable, short_bytes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import unstated_energies, working_verbs, working_verbs_words
 from onchip.arch.memory import Access, Memory, Operand
@@ -21,6 +21,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.bounds import InfeasibleOperator, OperatorNeed, Oversize, infeasible_operator
 from onchip.model.timeline.activity import LatencyParts
+from onchip.model.timeline.mac_count import MacCount, recomputed_macs
 from onchip.model.timeline.plan_timeline import Timeline, stated_timeline
 from onchip.reports.explain.history import History, ReloadCause, reload_causes
 from onchip.reports.shared.facts import DataTable, Proof, Rows, element_words, facts, picked_seconds
@@ -129,17 +130,29 @@ class SharedNeed:
 
 
 @dataclass(frozen=True, slots=True)
-class NeedInTiles:
-    """The least capacities of a network in tiles, in bytes; nothing is recomputed.
+class RecomputingNeed:
+    """The least peak in bytes of tilings that recompute at most a share of the multiply-accumulates, or any number."""
 
-    No tiling fits below `required_bytes`, set by the operator `required_by`. Without spills, no tiling fits below
-    `lower_bound_bytes`, and one has the peak `min_peak_bytes`.
+    most_percent: float | None
+    min_peak_bytes: int
+    recomputed_macs: int
+
+
+@dataclass(frozen=True, slots=True)
+class NeedInTiles:
+    """The least capacities of a network in tiles, in bytes.
+
+    No tiling fits below `required_bytes`, set by the operator `required_by`. Without spills and recomputation, no
+    tiling fits below `lower_bound_bytes`, and one has the peak `min_peak_bytes`; `recomputing` are the peaks of others.
+    `macs` are the network's multiply-accumulates.
     """
 
     required_bytes: int
     required_by: str
     lower_bound_bytes: int
     min_peak_bytes: int
+    macs: int = 0
+    recomputing: tuple[RecomputingNeed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +350,7 @@ def outcome_object(outcome: Outcome) -> Json:
         **picked(result, "gap", "space", "optimal_among", "why_not"),
         "traffic": figures and traffic_object(figures),
         "recomputation": figures and recomputation_object(figures),
+        RECOMPUTED_MACS: figures and recomputed_macs(problem.graph),
         "states": figures and states_object(figures),
         "peak_bytes": figures and figures.peak_bytes,
         "arena_bytes": figures and figures.arena_bytes,
@@ -377,6 +391,7 @@ def check_object(check: Check) -> Json:
             "objective_value": figures.objective_value(objective),
             "traffic": traffic_object(figures),
             "recomputation": recomputation_object(figures),
+            RECOMPUTED_MACS: recomputed_macs(check.problem.graph),
             "peak_bytes": figures.peak_bytes,
             "arena_bytes": figures.arena_bytes,
             "arenas": dict(figures.arenas),
@@ -407,7 +422,7 @@ def description_object(description: Description) -> Json:
         "required_by": description.required.operator.name,
         "min_peak_bytes": description.min_peak_bytes,
         "min_peak_range": [peak.lower_bound, peak.objective_value],
-        "in_tiles": description.in_tiles and {**asdict(description.in_tiles), "recomputed_macs": 0},
+        "in_tiles": description.in_tiles and {**asdict(description.in_tiles), RECOMPUTED_MACS: 0},
         "compulsory_bytes": description.compulsory_bytes,
         "shared": [asdict(one) for one in description.needs],
         "states": [{"old": state.old, "new": state.new} for state in graph.states],
@@ -528,6 +543,7 @@ def _figure_rows(problem: Problem, figures: Figures, history: History | None, pa
         rows.append(("cycle breakdown", latency_words(parts)))
     if problem.recomputation is not None:
         rows.append(("run again", _runs_again(figures, objective)))
+    rows += _recomputed(problem.graph)
     if objective is not Objective.TRAFFIC or figures.moved or beyond_traffic(figures):
         rows.append(("non-compulsory traffic", exact_bytes(figures.non_compulsory)))
     rows.append(("compulsory traffic", exact_bytes(figures.compulsory)))
@@ -591,6 +607,20 @@ def _runs_again(figures: Figures, objective: Objective) -> str:
     return f"{counted(figures.runs_again, 'time')}, {amount(figures.recomputation_cost, objective.unit)}"
 
 
+def _recomputed(graph: Graph) -> Rows:
+    """Return the row of the multiply-accumulates that overlapping tiles recompute; empty without tiles."""
+    if (macs := recomputed_macs(graph)) is None:
+        return []
+    count = MacCount(graph)
+    once = sum(map(count.macs, graph.operators)) - macs
+    return [("recomputed", recomputed_words(macs, once))]
+
+
+def recomputed_words(macs: int, once: int) -> str:
+    """Return `1,200 MACs (10.0 %)`; `once` are the multiply-accumulates of one run of each operator."""
+    return f"{macs:,} MACs" + (f" ({percent(macs / once)})" if macs and once else "")
+
+
 def _states(graph: Graph, figures: Figures) -> list[tuple[str, str]]:
     rows = []
     for what, names in (("on chip throughout", figures.states_on_chip), ("loaded and written", figures.states_loaded)):
@@ -638,6 +668,7 @@ def _figures_grid(check: Check) -> DataTable:
     rows = [(name, exact_bytes(value)) for name, value in sizes]
     if check.problem.recomputation is not None:
         rows.append(("run again", _runs_again(figures, objective)))
+    rows += _recomputed(check.problem.graph)
     rows += _states(check.problem.graph, figures)
     claims = claim_rows(check.document.claim, objective.unit, figures.objective_value(objective), str(objective))
     return DataTable(("", "recomputed", "claimed"), [*((*row, "-") for row in rows), *claims])
@@ -691,6 +722,10 @@ def _rows_in_tiles(need: NeedInTiles | None) -> Iterator[tuple[str, str]]:
         peak = f"at least {exact_bytes(need.lower_bound_bytes)} and at most {peak}"
     yield "M_R in tiles", f"{exact_bytes(need.required_bytes)}, set by {need.required_by}"
     yield "M_P in tiles", f"{peak}, 0 MACs recomputed"
+    for one in need.recomputing:
+        limit = "any recomputation" if one.most_percent is None else f"{one.most_percent:g} % recomputation"
+        words = recomputed_words(one.recomputed_macs, need.macs)
+        yield f"with {limit}", f"at most {exact_bytes(one.min_peak_bytes)}, {words} recomputed"
 
 
 def _shared(need: SharedNeed) -> str:

@@ -20,7 +20,6 @@ from onchip.ir.tensor import Role
 from onchip.ir.tile import Range, size_of
 from onchip.model.capacity.bounds import operator_need, packed_bytes
 from onchip.ops.slicing import Geometry, OperandAccess, Span
-from onchip.scheduling.tiles.group_tiles import writes_rows
 from onchip.scheduling.tiles.search import never
 from onchip.transform.slices.emission import counted_geometries
 
@@ -236,7 +235,7 @@ class TilingPeak:
         counts = np.arange(geometry.axes[axis].size + 1)
         found = np.zeros_like(counts)
         for write in geometry.writes:
-            if writes_rows(write, axis, geometry.axes[axis].size):
+            if write.dimension_of_positions(axis, geometry.axes[axis].size) is not None:
                 found += counts * _bytes_of_tile(geometry, write, axis, 0)
         return found
 
@@ -293,7 +292,7 @@ class TilingPeak:
         axis = None if write is None else write.spans[link.dimension].axis
         if write is None or axis is None or geometry is None or geometry.axes[axis].size < 2:
             found[:-1] = _IMPOSSIBLE
-        elif writes_rows(write, axis, link.length):
+        elif write.dimension_of_positions(axis, link.length) is not None:
             return self._held_before[operator.name, axis]
         return found
 
@@ -304,8 +303,7 @@ class TilingPeak:
         size = geometry.axes[axis].size
         found = np.zeros(size, np.int64)
         for write in geometry.writes if size <= _LONGEST_AXIS else ():
-            if writes_rows(write, axis, size):
-                dimension = next(at for at, span in enumerate(write.spans) if span.axis == axis)
+            if (dimension := write.dimension_of_positions(axis, size)) is not None:
                 for reader in self.problem.graph.readers[write.tensor]:
                     found = np.maximum(found, self._held_for(reader, write, dimension, size))
         return found

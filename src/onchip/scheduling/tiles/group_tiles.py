@@ -1,7 +1,7 @@
 """Fused groups: consecutive operators that run tile by tile along an axis of the last one, and the bytes they hold.
 
-Tiles are cut by the operators' own geometry (`ops/derive/geometry.py`), as the emission cuts them. No element is
-computed twice: a border that later tiles read again stays resident, as in the cached overlap modes of DeFiNES.
+Tiles are cut by the operators' own geometry (`ops/derive/geometry.py`), as the emission cuts them. A border that later
+tiles read again stays resident, as in the cached overlap modes of DeFiNES, unless its operator is recomputed.
 docs/tiling.md, *Fused groups*, derives the tiles and their order.
 """
 
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from onchip.answer.problem import Problem
 from onchip.ir.operator import Operator
-from onchip.ir.tensor import Tensor
+from onchip.ir.tensor import Role, Tensor
+from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.slicing import Geometry, OperandAccess, Span, TileAxis
 
 Integers: TypeAlias = NDArray[np.int64]
@@ -34,7 +35,8 @@ class FusedGroup:
     """The operators [first, stop) in tiles of `tile` elements along an axis of the last one; whole without an axis.
 
     `peak_bytes` are the most bytes on chip while the group runs, with the tensors that live across it; `tiles` is the
-    number of its tiles.
+    number of its tiles. The operators `again` run for each tile of their readers; `macs_again` are the
+    multiply-accumulates beyond one run of each.
     """
 
     first: int
@@ -43,6 +45,8 @@ class FusedGroup:
     tile: int
     peak_bytes: int
     tiles: int
+    again: frozenset[int] = frozenset()
+    macs_again: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,15 @@ class FusedGroups:
     operators: tuple[Operator, ...] = field(init=False)
     producer: dict[str, int] = field(init=False)
     uses: dict[str, list[_Use]] = field(init=False)
+    macs: list[int] = field(init=False)
     live_bytes: list[int] = field(init=False)
     """Bytes on chip before each operator, as far as earlier operators wrote or read them and later ones read them."""
 
     def __post_init__(self) -> None:
         graph, counts = self.problem.graph, self.problem.counts
         self.operators = graph.operators
+        count = MacCount(graph)
+        self.macs = [count.macs(one) for one in self.operators]
         self.producer = {name: at for at, one in enumerate(self.operators) for name in one.outputs}
         self.uses = {tensor.name: [] for tensor in graph.tensors}
         for at, operator in enumerate(self.operators):
@@ -124,23 +131,66 @@ class FusedGroups:
         return FusedGroup(number, number + 1, None, FINEST, self.live_bytes[number] + added, 1)
 
     def ending_at(
-        self, stop: int, axis: int, tile: int, is_useful: Callable[[int, int], bool], lowest: int = 0
+        self,
+        stop: int,
+        axis: int,
+        tile: int,
+        is_useful: Callable[[int, int], bool],
+        lowest: int = 0,
+        again: frozenset[int] = frozenset(),
     ) -> Iterator[FusedGroup]:
         """Yield the groups of the operators before `stop` in such tiles, the shortest first, down to `lowest`.
 
-        Groups are left out if `is_useful` is False of their first operator and their number of tiles.
+        Groups are left out if `is_useful` is False of their first operator and their number of tiles. The operators
+        `again` are recomputed as far as their readers are in tiles of the group.
         """
-        tiled = _GroupInTiles(self, stop, axis, tile, lowest)
+        tiled = _GroupInTiles(self, stop, axis, tile, lowest, again)
         for first in range(stop - 1, tiled.lowest - 1, -1):
             tiled.extend_to(first)
             if is_useful(first, tiled.count):
-                yield FusedGroup(first, stop, axis, tile, tiled.peak_bytes(first), tiled.count)
+                own = tiled.again & {*range(first, stop)}
+                peak_bytes, macs = tiled.peak_bytes(first), tiled.macs_again
+                yield FusedGroup(first, stop, axis, tile, peak_bytes, tiled.count, own, macs)
+
+    def changed(self, group: FusedGroup, tile: int, again: frozenset[int]) -> FusedGroup:
+        """Return the same operators in other tiles, of which others are recomputed."""
+        assert group.axis is not None
+        *_, last = self.ending_at(
+            group.stop, group.axis, tile, lambda first, _: first == group.first, group.first, again
+        )
+        return last
+
+    def recomputed_sets(self) -> tuple[frozenset[int], ...]:
+        """Return the sets of operators whose recomputation is tried, those that save the most bytes per operator first.
+
+        These are the operators that write more bytes than they read; than some recomputed operator before them reads;
+        and all that may run again.
+        """
+        sizes = {tensor.name: tensor.size_bytes for tensor in self.problem.graph.tensors}
+        narrowest, found = dict[int, int](), (set[int](), set[int](), set[int]())
+        for at, operator in enumerate(self.operators):
+            read = [name for name in dict.fromkeys(operator.inputs) if self.uses[name]]
+            before = [narrowest.get(self.producer.get(name, -1), sizes[name]) for name in read]
+            if self.may_run_again(at):
+                written = sizes[operator.outputs[0]]
+                narrowest[at] = min(written, sum(before))
+                limits = sum(sizes[name] for name in read), sum(before), 0
+                for one, limit in zip(found, limits, strict=True):
+                    one |= {at} if written > limit else set()
+        return tuple(dict.fromkeys(map(frozenset, found)))
+
+    def may_run_again(self, number: int) -> bool:
+        """Return True if an operator may be recomputed: its only output is inside the network, and has one reader."""
+        operator, graph = self.operators[number], self.problem.graph
+        uses = [use for name in operator.outputs for use in self.uses[name]]
+        is_inner = all(graph.tensor[name].role is Role.ACTIVATION for name in operator.outputs)
+        return len(operator.outputs) == len(uses) == 1 and len(uses[0].accesses) == 1 and is_inner
 
     def steps(self, group: FusedGroup) -> TileSteps:
         """Return the tiles of a group in execution order."""
         if group.axis is None:
             return TileSteps({group.first: None}, ((group.first, 1),))
-        tiled = _GroupInTiles(self, group.stop, group.axis, group.tile, group.first)
+        tiled = _GroupInTiles(self, group.stop, group.axis, group.tile, group.first, group.again)
         numbers = range(group.first, group.stop)
         for first in reversed(numbers):
             tiled.extend_to(first)
@@ -158,7 +208,9 @@ class _GroupInTiles:
     proportionally before they need it. All operators of a step run in the network's order.
     """
 
-    def __init__(self, groups: FusedGroups, stop: int, axis: int, tile: int, lowest: int) -> None:
+    def __init__(
+        self, groups: FusedGroups, stop: int, axis: int, tile: int, lowest: int, again: frozenset[int]
+    ) -> None:
         self.groups, self.stop = groups, stop
         self.axes: dict[int, int | None] = {stop - 1: axis}
         self._places = {stop - 1: (1.0, 0.0)}  # of tiled operators: scale and shift of the last one's position
@@ -166,9 +218,11 @@ class _GroupInTiles:
         while self.lowest > lowest and self._link(self.lowest - 1):
             self.lowest -= 1
         self._place = self._timeline(tile)
+        self.again = frozenset(one for one in again if self._may_run_again(one))
         self.ends: dict[int, Integers] = {}
+        self.keeps: dict[int, Integers] = {}
         self.advances: dict[int, Integers] = {}
-        self.count = 0
+        self.count = self.macs_again = 0
         shape = len(self._place), stop - self.lowest
         self._added, self._freed = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self._counted: dict[str, list[tuple[bool, int, Integers]]] = {}
@@ -200,6 +254,16 @@ class _GroupInTiles:
         self._places[number] = max(scale for scale, _ in places), max(shift for _, shift in places)
         return True
 
+    def _may_run_again(self, number: int) -> bool:
+        """Return True if an operator of the group may run for each tile of its reader."""
+        axis, operator = self.axes.get(number), self.groups.operators[number]
+        if axis is None or number < self.lowest or not self.groups.may_run_again(number):
+            return False
+        (use,) = self.groups.uses[operator.outputs[0]]
+        return use.operator < self.stop and self._dimension_written(number, operator.outputs[0]) == use.dimension(
+            self.axes[use.operator]
+        )
+
     def _readers(self, tensor: str) -> list[_Use]:
         return [use for use in self.groups.uses[tensor] if use.operator in self.axes]
 
@@ -219,7 +283,10 @@ class _GroupInTiles:
     def extend_to(self, number: int) -> None:
         """Put the operator before the group in front of it."""
         size, outputs = self._size(number), self.groups.operators[number].outputs
-        if number == self.stop - 1:
+        starts = None
+        if number in self.again:
+            starts, ends = self._read_by_tiles(outputs[0])
+        elif number == self.stop - 1:
             ends = np.clip(np.floor(self._place + _ROUNDING), 0, size).astype(np.int64)
         else:
             ends = self._needed(number, outputs)
@@ -227,12 +294,25 @@ class _GroupInTiles:
                 scale, shift = self._places[number]
                 early = np.floor(scale * self._place + (shift + _ROUNDING)).astype(np.int64)
                 ends = np.minimum(np.maximum(ends, early), size)
-        self.ends[number] = ends
+        self.ends[number] = self.keeps[number] = ends
         self.advances[number] = _differences(ends)
+        if starts is not None:
+            self.advances[number] = ends - starts
+            self.keeps[number] = _following(starts, ends, size)
+            ran = int(self.advances[number].sum())
+            self.macs_again += self.groups.macs[number] * max(0, ran - size) // size
         self.count += int(np.count_nonzero(self.advances[number]))
         for name in dict.fromkeys((*outputs, *self.groups.operators[number].reads)):
             if self.groups.problem.counts(self.groups.problem.graph.tensor[name]):
                 self._count(name)
+
+    def _read_by_tiles(self, name: str) -> tuple[Integers, Integers]:
+        """Return the range that the tile of the only reader reads in each step, empty if the reader has none."""
+        (use,) = self.groups.uses[name]
+        stops, starts = self._tables(name, use, use.dimension(self.axes[use.operator]))
+        ends, has_tile = self.ends[use.operator], self.advances[use.operator] > 0
+        stop = np.maximum.accumulate(np.where(has_tile, stops[ends], 0))
+        return np.where(has_tile, np.minimum(starts[ends - self.advances[use.operator]], stop), stop), stop
 
     def _needed(self, number: int, outputs: tuple[str, ...]) -> Integers:
         """Return the ends that the readers' tiles need; an operator without readers in the group runs last."""
@@ -297,8 +377,9 @@ class _GroupInTiles:
         if is_written and writer is not None:
             made = self.advances[writer] * unit
             yield True, writer, made
-            if not every:
-                yield False, writer, made
+            if not every or writer in self.again:
+                yield False, writer if not every else every[0].operator, made
+                return
         elif writer is None and len(uses) and every[0].operator == uses[0].operator:
             seen = np.stack(
                 [stop[self.ends[use.operator]] for use, (stop, _) in zip(uses, tables, strict=True)], axis=1
@@ -307,7 +388,7 @@ class _GroupInTiles:
             for use, change in zip(uses, (loaded * unit).T, strict=True):
                 yield True, use.operator, change
         if uses and every[-1].operator < self.stop and every[-1].operator == uses[-1].operator:
-            starts = [start[self.ends[use.operator]] for use, (_, start) in zip(uses, tables, strict=True)]
+            starts = [start[self.keeps[use.operator]] for use, (_, start) in zip(uses, tables, strict=True)]
             for use, change in zip(uses, _gone(starts), strict=True):
                 yield False, use.operator, change * unit
 
@@ -325,16 +406,7 @@ def _can_be_tiled(geometry: Geometry, at: int, axis: TileAxis, least: int = 2) -
     """Return True if an operator can run in tiles along an axis: elements of all outputs are those of the axis."""
     if axis.size < least or axis.is_reduction:
         return False
-    return all(writes_rows(write, at, axis.size) for write in geometry.writes)
-
-
-def writes_rows(write: OperandAccess, axis: int, size: int) -> bool:
-    """Return True if the elements of one dimension of an output are the positions of the axis."""
-    dimension = _dimension((write,), axis)
-    if dimension is None:
-        return False
-    span = write.spans[dimension]
-    return (span.per, span.step, span.offset, span.extent, span.size) == (1, 1, 0, 1, size)
+    return all(write.dimension_of_positions(at, axis.size) is not None for write in geometry.writes)
 
 
 def _dimension(accesses: tuple[OperandAccess, ...], axis: int | None) -> int | None:
@@ -344,6 +416,12 @@ def _dimension(accesses: tuple[OperandAccess, ...], axis: int | None) -> int | N
     found = {at for access in accesses for at, span in enumerate(access.spans) if span.axis == axis}
     is_everywhere = all(any(span.axis == axis for span in access.spans) for access in accesses)
     return found.pop() if len(found) == 1 and is_everywhere else None
+
+
+def _following(starts: Integers, ends: Integers, size: int) -> Integers:
+    """Return the start of the next range that is not empty, after each step; `size` after the last."""
+    later = np.where(starts < ends, starts, size)
+    return np.minimum.accumulate(np.append(later[1:], size)[::-1])[::-1]
 
 
 @cache

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from math import inf
 
 from onchip.scheduling.tiles.group_tiles import FINEST, FusedGroup, FusedGroups
@@ -68,6 +70,70 @@ def groups_of_few_tiles(
                         fewest[stop], best = tiles, group
         chosen.append(best)
     return None if fewest[count] == inf else _path(chosen)
+
+
+@dataclass
+class RecomputingGroups:
+    """Groups in finest tiles of which some operators are recomputed, and whose peaks are below `most_bytes`.
+
+    Once `is_late` returns True, no further groups are made.
+    """
+
+    groups: FusedGroups
+    most_bytes: int
+    is_late: Callable[[], bool] = never
+    found: list[FusedGroup] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        groups, sets = self.groups, [frozenset[int](), *self.groups.recomputed_sets()]
+        for stop in range(1, len(groups.operators) + 1):
+            own = [groups.whole(stop - 1)]
+            for axis, again in product(() if self.is_late() else groups.axes(stop - 1), sets):
+                own += groups.ending_at(stop, axis, FINEST, self._is_useful, again=again)
+            self.found += (group for group in own if group.peak_bytes < self.most_bytes)
+
+    def _is_useful(self, first: int, _: int) -> bool:
+        return self.groups.live_bytes[first] < self.most_bytes
+
+    def of_least_peak(self, most_macs: float) -> tuple[FusedGroup, ...] | None:
+        """Return groups of the least peak found that recompute at most so many multiply-accumulates, or None."""
+        peaks, best = sorted({group.peak_bytes for group in self.found}), None
+        low, high = 0, len(peaks)
+        while low < high:
+            middle = (low + high) // 2
+            found = self.within(peaks[middle])
+            if found is not None and sum(group.macs_again for group in found) <= most_macs:
+                best, high = found, middle
+            else:
+                low = middle + 1
+        return best
+
+    def within(self, capacity_bytes: int) -> tuple[FusedGroup, ...] | None:
+        """Return groups that fit the capacity and recompute little, in few tiles; None if no path of groups fits."""
+        count = len(self.groups.operators)
+        least: list[tuple[float, float]] = [(0, 0), *[(inf, inf)] * count]
+        chosen: list[FusedGroup | None] = [None] * count
+        for group in self.found:
+            macs, tiles = least[group.first]
+            cost = macs + group.macs_again, tiles + group.tiles
+            if group.peak_bytes <= capacity_bytes and cost < least[group.stop]:
+                least[group.stop], chosen[group.stop - 1] = cost, group
+        if chosen[-1] is None or least[count][0] == inf:
+            return None
+        return tuple(self._with_less_again(group, capacity_bytes) for group in _path(chosen))
+
+    def _with_less_again(self, group: FusedGroup, capacity_bytes: int) -> FusedGroup:
+        """Return the group with fewer recomputed operators, and in the tiles that recompute the least, if these fit."""
+        if not group.again:
+            return group
+        for number in sorted(group.again, key=lambda one: -self.groups.macs[one]):
+            other = self.groups.changed(group, group.tile, group.again - {number})
+            group = other if other.peak_bytes <= capacity_bytes else group
+        assert group.axis is not None
+        sizes = tile_sizes(self.groups, group.stop - 1, group.axis)
+        others = (self.groups.changed(group, tile, group.again) for tile in sizes)
+        fitting = (other for other in others if other.peak_bytes <= capacity_bytes)
+        return min((*fitting, group), key=lambda one: (one.macs_again, one.tiles))
 
 
 def tile_sizes(groups: FusedGroups, number: int, axis: int) -> Sequence[int]:

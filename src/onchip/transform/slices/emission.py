@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
+from typing import Final
 
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Problem
@@ -19,7 +20,10 @@ from onchip.ir.tile import Range
 from onchip.ops.entries import geometry_of
 from onchip.ops.layers_of import Channels
 from onchip.ops.slicing import Geometry, OperandAccess, Span, TileAxis
-from onchip.transform.slices.bands import Bands, tile_of
+from onchip.transform.slices.bands import Bands, band_of_tensor, tile_of
+
+NOTHING: Final[Range] = (0, 0)
+"""The range of a tile that is not computed, because its reader reads nothing of it."""
 
 Cuts = Mapping[str, Sequence[set[int]]]
 """Map from a tensor to the inner boundaries at which tiles cut each of its dimensions."""
@@ -27,17 +31,22 @@ Cuts = Mapping[str, Sequence[set[int]]]
 
 @dataclass(frozen=True, slots=True)
 class TilesAlongAxis:
-    """An operator in tiles along one axis, which may differ in size: the `ends` of the tiles, in ascending order."""
+    """An operator in tiles along one axis: the range of each tile, in execution order; tiles may differ in size.
+
+    The tiles of an operator partition the axis, unless it `is_recomputed`: then each tile has the range that the tile
+    of its reader with this number reads, or (0, 0) if that tile reads nothing.
+    """
 
     geometry: Geometry
     axis: int
-    ends: tuple[int, ...]
+    ranges: tuple[Range, ...]
+    is_recomputed: bool = False
 
     def tiles(self) -> tuple[tuple[Range, ...], ...]:
         """Return the range of each tile along each axis, in execution order."""
         axes = self.geometry.axes
         whole = tuple((0, axis.size) for axis in axes)
-        return tuple((*whole[: self.axis], part, *whole[self.axis + 1 :]) for part in pairwise((0, *self.ends)))
+        return tuple((*whole[: self.axis], part, *whole[self.axis + 1 :]) for part in self.ranges)
 
     def lines(self, span: Span) -> AbstractSet[int]:
         """Return the boundaries at which the tiles cut a dimension of an operand.
@@ -47,8 +56,14 @@ class TilesAlongAxis:
         if span.axis is None:
             return frozenset()
         size = self.geometry.axes[span.axis].size
-        ends = self.ends if span.axis == self.axis else (size,)
-        return {end for part in pairwise((0, *ends)) for end in span.range(*part, size)} - {0, span.size}
+        parts = [part for part in self.ranges if part[0] < part[1]] if span.axis == self.axis else [(0, size)]
+        return {end for part in parts for end in span.range(*part, size)} - {0, span.size}
+
+    def band(self, tensor: Tensor, number: int) -> Tensor:
+        """Return the part of an output that a recomputed tile writes; parts of several tiles may overlap."""
+        write = next(one for one in self.geometry.writes if one.tensor == tensor.name)
+        region = write.region(self.tiles()[number], self.geometry.axes)
+        return band_of_tensor(tensor, region or (), f"#{number}")
 
 
 def cut(cuts: Cuts, tiles: TilesAlongAxis) -> None:
@@ -71,9 +86,17 @@ def emitted(problem: Problem, tilings: Mapping[str, TilesAlongAxis]) -> Graph:
     for tiles in tilings.values():
         cut(cuts, tiles)
     edges: BandEdges = {**cuts, **cuts_of_states_alike(problem.graph, cuts)}
+    again = {
+        name: tuple(
+            tiles.band(problem.graph.tensor[name], at) for at, (start, stop) in enumerate(tiles.ranges) if start < stop
+        )
+        for operator, tiles in tilings.items()
+        if tiles.is_recomputed
+        for name in problem.graph.operator[operator].outputs
+    }
     bands = {tensor.name: Bands.of(tensor, edges[tensor.name]) for tensor in problem.graph.tensors}
     operators = tuple(SliceEmission(problem.graph, tilings, bands, problem.counts).operators())
-    tensors = tuple(band for each in bands.values() for band in each.all)
+    tensors = tuple(band for name, each in bands.items() for band in again.get(name, each.all))
     return Graph(problem.graph.name, tensors, operators, states_of_bands(problem.graph, bands, operators))
 
 
@@ -100,8 +123,9 @@ class SliceEmission:
         if tiles is None:
             yield self._with_bands(operator)
             return
-        for index, tile in enumerate(tiles.tiles()):
-            yield self._slice(operator, tiles.geometry, tile, f"{operator.name}#{index}")
+        for number, tile in enumerate(tiles.tiles()):
+            if tile[tiles.axis] != NOTHING:
+                yield self._slice(operator, tiles.geometry, tile, number)
 
     def _with_bands(self, operator: Operator) -> Operator:
         """Return a whole operator that lists every band of its operands, as a single tile."""
@@ -119,30 +143,33 @@ class SliceEmission:
     def _all_bands(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(band.name for name in names for band in self.bands[name].all))
 
-    def _slice(self, operator: Operator, geometry: Geometry, tile: tuple[Range, ...], name: str) -> Operator:
-        read = self._bands_of(geometry, geometry.reads, tile)
+    def _slice(self, operator: Operator, geometry: Geometry, tile: tuple[Range, ...], number: int) -> Operator:
+        read = self._bands_of(geometry, geometry.reads, tile, number)
         regions = tuple(access.region(tile, geometry.axes) or () for access in geometry.writes)
         is_parameter = {band: self.graph.tensor[base].role is Role.PARAMETER for band, base in read.items()}
         uncounted = (each for each in operator.parameters if not self.is_counted(self.graph.tensor[each]))
         sizes = prod(axis.size for axis in geometry.axes)
         return replace(
             operator,
-            name=name,
+            name=f"{operator.name}#{number}",
             inputs=tuple(band for band in read if not is_parameter[band]),
             parameters=(*(band for band in read if is_parameter[band]), *uncounted),
-            outputs=tuple(self._bands_of(geometry, geometry.writes, tile)),
+            outputs=tuple(self._bands_of(geometry, geometry.writes, tile, number)),
             tile=tile_of(self.graph, operator, regions),
             stated=operator.stated.share(prod(stop - start for start, stop in tile), sizes),
         )
 
     def _bands_of(
-        self, geometry: Geometry, accesses: Sequence[OperandAccess], tile: tuple[Range, ...]
+        self, geometry: Geometry, accesses: Sequence[OperandAccess], tile: tuple[Range, ...], number: int
     ) -> dict[str, str]:
         """Return each band that the tile needs, with its base tensor, in the operator's order."""
         found: dict[str, str] = {}
         for access in accesses:
-            region = access.region(tile, geometry.axes)
-            if region is not None:
+            region, writer = access.region(tile, geometry.axes), self.graph.producer.get(access.tensor)
+            again = None if writer is None else self.tilings.get(writer.name)
+            if region is not None and again is not None and again.is_recomputed:
+                found[again.band(self.graph.tensor[access.tensor], number).name] = access.tensor
+            elif region is not None:
                 found |= dict.fromkeys(self.bands[access.tensor].within(region), access.tensor)
         return found
 
@@ -193,10 +220,20 @@ def counted_geometries(problem: Problem, *, is_model: bool) -> dict[str, Geometr
     }
 
 
-def with_tiles(problem: Problem, tiles: Mapping[str, OperatorTiles], *, is_model: bool) -> Graph:
-    """Return the graph with these operators, by name, in tiles; raises GraphError for tiles that they cannot have."""
+def with_tiles(
+    problem: Problem,
+    tiles: Mapping[str, OperatorTiles],
+    *,
+    is_model: bool,
+    geometries: Mapping[str, Geometry | None] | None = None,
+) -> Graph:
+    """Return the graph with these operators, by name, in tiles; raises GraphError for tiles that they cannot have.
+
+    `geometries` are those that `counted_geometries` returns, if they are known.
+    """
     graph = problem.graph
-    geometries = counted_geometries(problem, is_model=is_model)
+    if geometries is None:
+        geometries = counted_geometries(problem, is_model=is_model)
     for name, one in tiles.items():
         place, expected = f"tiles of {name!r}", "those of a plan for this network"
         if name not in graph.operator:
@@ -204,15 +241,39 @@ def with_tiles(problem: Problem, tiles: Mapping[str, OperatorTiles], *, is_model
         geometry = geometries[name]
         if geometry is None or not one.axis < len(geometry.axes) or geometry.axes[one.axis].is_reduction:
             raise GraphError(f"the operator is not cut along axis {one.axis}", place=place, expected=expected)
-        if one.ends[-1] != geometry.axes[one.axis].size:
+        if one.ends and one.ends[-1] != geometry.axes[one.axis].size:
             what = f"the last tile ends at {one.ends[-1]}"
             raise GraphError(what, place=place, expected=f"{geometry.axes[one.axis].size}, the axis's size")
-    cut = {
-        name: TilesAlongAxis(geometry, tiles[name].axis, tiles[name].ends)
-        for name, geometry in geometries.items()
-        if geometry is not None and name in tiles
-    }
+    cut: dict[str, TilesAlongAxis] = {}
+    for name, geometry in reversed(tuple(geometries.items())):
+        if geometry is not None and name in tiles:
+            ends, axis = tiles[name].ends, tiles[name].axis
+            cut[name] = (
+                TilesAlongAxis(geometry, axis, tuple(pairwise((0, *ends))))
+                if ends
+                else _computed_again(graph, geometry, axis, cut, graph.operator[name])
+            )
     return emitted(problem, cut)
+
+
+def _computed_again(
+    graph: Graph, geometry: Geometry, axis: int, cut: Mapping[str, TilesAlongAxis], operator: Operator
+) -> TilesAlongAxis:
+    """Return the tiles of an operator that runs for each tile of its reader; raises GraphError if it cannot."""
+    (name, *others), place = operator.outputs, f"tiles of {operator.name!r}"
+    readers, is_inner = graph.readers[name], not others and graph.tensor[name].role is Role.ACTIVATION
+    dimension = geometry.writes[0].dimension_of_positions(axis, geometry.axes[axis].size)
+    tiles = cut.get(readers[0].name) if is_inner and len(readers) == 1 else None
+    reads = [one for one in tiles.geometry.reads if one.tensor == name] if tiles is not None else []
+    if tiles is None or dimension is None or len(reads) != 1:
+        what = "the operator is not computed again for each tile of its reader"
+        raise GraphError(what, place=place, expected="those of a plan for this network")
+    regions = (
+        None if own == NOTHING else reads[0].region(tile, tiles.geometry.axes)
+        for own, tile in zip(tiles.ranges, tiles.tiles(), strict=True)
+    )
+    ranges = tuple(NOTHING if region is None else region[dimension] for region in regions)
+    return TilesAlongAxis(geometry, axis, ranges, is_recomputed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +346,7 @@ def _channel_split(channels: Channels, operator: Operator, parts: int) -> TilesA
         return OperandAccess(name, operand, (tensor.bits or 0) // 8, tuple(spans))
 
     reads, writes = tuple(map(access, dict.fromkeys(operator.reads))), tuple(map(access, operator.outputs))
-    return TilesAlongAxis(Geometry((TileAxis(parts),), reads, writes), 0, tuple(range(1, parts + 1)))
+    return TilesAlongAxis(Geometry((TileAxis(parts),), reads, writes), 0, tuple((at, at + 1) for at in range(parts)))
 
 
 def _cut_operands(operator: Operator) -> frozenset[str]:
