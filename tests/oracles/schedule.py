@@ -12,6 +12,8 @@ Omitted, because a schedule without it costs no more:
 * a tensor without further readers, which DRAM need not have, is freed at once: it is no operand's home;
 * a second copy to DRAM, and an Allocate without a Copy or a Compute that writes there.
 
+An output may take the bytes of an input whose residency ends with the Compute, where the tile graph states such a pair.
+
 The first search omits addresses: the residents and the workspaces together must not exceed a memory's bytes. If a
 cheapest solution has addresses, it is the answer; otherwise the search is repeated with addresses. Both searches are
 A*. Their lower bound takes each remaining operator at its least cost, with a copy of missing operands (shared between
@@ -68,6 +70,8 @@ class Action:
     """Residencies that begin and end in the action, as nothing reads them."""
     spaces: tuple[int, ...] | None = None
     """Offsets of workspaces by memory, if they matter."""
+    lent: tuple[int, int, int] | None = None
+    """An output, the input whose bytes it takes in place, and their memory."""
 
 
 class Addresses:
@@ -89,15 +93,27 @@ class Addresses:
             came = [one for operand in self.toy.operators[action.tensor].writes for one in operand.tensors]
         targets = dict(zip(came, self._targets(action), strict=True))
         new = [(tensor, memory) for tensor, memory in targets.items() if memory is not None and memory < self.dram]
+        there = before.resident
+        lender = self.lender(before, action)
+        if lender is not None:
+            there = there - {lender}
         for offsets in product(*(self._tried(tensor, memory) for tensor, memory in new)):
             placed = [(*one, offset) for one, offset in zip(new, offsets, strict=True)]
-            if all(self._is_free(one, [*before.resident, *placed[:at]]) for at, one in enumerate(placed)):
-                together = [*before.resident, *placed]
+            if lender is not None and action.lent is not None and (action.lent[0], *lender[1:]) not in placed:
+                continue
+            if all(self._is_free(one, [*there, *placed[:at]]) for at, one in enumerate(placed)):
+                together = [*there, *placed]
                 if action.choice is None or self._workspaces_fit(action.choice, together):
                     stay = {one[:2] for one in bare.resident}
                     after = frozenset(one for one in together if one[:2] in stay)
                     dead = frozenset(placed) - after
                     yield replace(action, dead=dead), bare._replace(resident=after)
+
+    def lender(self, before: State, action: Action) -> Place | None:
+        """Return the input whose bytes an output takes; in a memory with room for everything it takes its own."""
+        if action.lent is None or (0, action.lent[2], NOWHERE) in self.own_offsets:
+            return None
+        return next(one for one in before.resident if one[:2] == action.lent[1:])
 
     def _at(self, state: State, action: Action) -> int:
         return next(at for tensor, memory, at in state.resident if (tensor, memory) == (action.tensor, action.ends[0]))
@@ -301,11 +317,12 @@ class LeastSchedule:
         return self._paid[number, missing]
 
     def _operands_fit(self, operator: ToyOperator, homes: Sequence[str | None]) -> bool:
+        is_in_place = bool(self.toy.graph.operator[operator.name].in_place)
         return all(
             sum(
                 self.toy.bytes_of(one)
                 for one, home in zip(operator.operands, homes, strict=True)
-                if home == memory.name
+                if home == memory.name and not (is_in_place and one.kind == "output")
             )
             <= memory.capacity
             for memory in self.toy.memories
@@ -406,16 +423,32 @@ class LeastSchedule:
         done = state.done | {number}
         for places in product([None, *holding], repeat=len(operator.writes)):
             written = [(t, at) for one, at in zip(operator.writes, places, strict=True) for t in one.tensors]
-            resident = state.resident | {(tensor, at, NOWHERE) for tensor, at in written if at is not None}
+            came = {(tensor, at, NOWHERE) for tensor, at in written if at is not None}
             in_dram = state.in_dram | {tensor for tensor, at in written if at is None}
             own = (*homes, *(None if at is None else self.toy.memories[at].name for at in places))
-            fits = self._has_room(resident, (0,) * self.dram)
-            for choice in self._front(number, own) if fits else ():
-                if self._has_room(resident, choice.room) and self._is_same_again(choice, state):
-                    cost = self._cost(choice)
-                    action = Action("compute", number, (NOWHERE, NOWHERE), choice, own)
-                    fixed = self._fixed(number, choice, state)
-                    yield action, cost, self._tidy(State(done, resident, in_dram, fixed))
+            for lent in (None, *self._lent(number, state, written)):
+                gone = () if lent is None else (one for one in state.resident if one[:2] == lent[1:])
+                resident = state.resident.difference(gone) | came
+                fits = self._has_room(resident, (0,) * self.dram)
+                for choice in self._front(number, own) if fits else ():
+                    if self._has_room(resident, choice.room) and self._is_same_again(choice, state):
+                        cost = self._cost(choice)
+                        action = Action("compute", number, (NOWHERE, NOWHERE), choice, own, lent=lent)
+                        fixed = self._fixed(number, choice, state)
+                        yield action, cost, self._tidy(State(done, resident, in_dram, fixed))
+
+    def _lent(
+        self, number: int, state: State, written: Sequence[tuple[int, int | None]]
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield the outputs that may take the bytes of an input which is dead behind the Compute, or is in DRAM."""
+        numbers, where = {one.name: at for at, one in enumerate(self.toy.tensors)}, dict(written)
+        after = state._replace(done=state.done | {number})
+        for pair in self.toy.graph.operator[self.toy.operators[number].name].in_place:
+            read, made = numbers[pair.input], numbers[pair.output]
+            memory, held = where[made], state.memories_of(read)
+            is_kept = read in state.in_dram or len(held) > 1
+            if memory is not None and memory in held and (is_kept or not self.is_alive(read, after)):
+                yield made, read, memory
 
     # A stack has one mapping for each nest at its homes
 

@@ -233,6 +233,9 @@ class FastestSchedule(LeastSchedule):
                     made.append((tensor, place))
                     if place:
                         waits.append(self._free_at(clock, place[1], place[2], self.toy.tensors[tensor].size_bytes))
+                        if clock.freed and action.lent is not None:
+                            lender = next(one for one in state.resident if one[:2] == action.lent[1:])
+                            waits.append(clock.used[lender] if lender[1:] == place[1:] else 0)
                 else:
                     waits.append(clock.written[place] if place else clock.in_dram[tensor])
         spaces = [(memory, at, choice.room[memory]) for memory, at in enumerate(offsets) if choice.room[memory]]

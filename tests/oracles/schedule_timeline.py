@@ -180,8 +180,8 @@ class OracleTimeline:
             one
             for one in self.residencies
             if one.memory == place.memory
-            and one.ended is not None
-            and one.ended < place.begun
+            and one.begun < place.begun
+            and (one.ended is None or one.ended < place.begun)
             and one.start < place.stop
             and place.start < one.stop
         ]

@@ -102,12 +102,14 @@ def test_no_program_is_faster_than_the_fastest_schedule(capacity: int) -> None:
     assert not finds_a_faster_one(search.start, search._begin(addresses), 7)
 
 
-def test_three_operators_in_tiles_together_move_less_than_any_two() -> None:
-    """A pixel in transit takes one of the two bytes, so no map between two operators stays whole."""
-    oracle = EverySchedule(chain("Exp", "Exp", "Exp"), machine(2), Precision(8, 8))
-    pairs = [toy for toy in oracle.toys() if all(len(stack.operators) < 3 for stack in toy.stacks)]
-    assert oracle.best("traffic").cost == 4
-    assert min(LeastSchedule(toy, "traffic").least().cost for toy in pairs) > 4
+def test_results_in_place_need_the_memory_of_one_map() -> None:
+    """In one byte each map passes DRAM, unless all operators run in tiles of one pixel together."""
+    network = chain("Exp", "Exp", "Exp")
+    for capacity, alone in ((2, 4), (1, 12)):
+        oracle = EverySchedule(network, machine(capacity), Precision(8, 8))
+        singles = [toy for toy in oracle.toys() if all(len(stack.operators) == 1 for stack in toy.stacks)]
+        assert oracle.best("traffic").cost == 4
+        assert min(LeastSchedule(toy, "traffic").least().cost for toy in singles) == alone
 
 
 def test_too_much_work_ends_with_an_error_of_its_own() -> None:

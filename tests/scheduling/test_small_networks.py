@@ -136,7 +136,7 @@ def test_where_only_dram_may_hold_maps_each_moves_twice() -> None:
 
 def test_a_row_of_workspace_needs_room_beside_the_map() -> None:
     """Four bytes for the map and four for a row of x are more than the six that there are."""
-    toy = Toy(chain("Softmax", "Softmax", elements=4), TINY, Precision(8, 8))
+    toy = Toy(chain("Hardmax", "Hardmax", elements=4), TINY, Precision(8, 8))
     assert LeastSchedule(toy, "traffic").least().cost > 8
     roomy = replace(TINY.levels[0], memory=replace(MEMORY, capacity_bytes=8))
     machine = replace(TINY, levels=(roomy,), scratchpads=(roomy.memory,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from random import Random
@@ -179,7 +180,7 @@ def test_the_same_network_without_tiling_is_itself_without_what_no_nest_reads(ca
     graph, _, _ = case
     tiles = tile_graph(graph, all_whole(graph), Precision(graph.tensors[0].bits or 8))
     assert tiles.graph.tensors == tuple(one for one in graph.tensors if one.name not in tiles.not_counted)
-    assert with_all_parameters(tiles, graph).operators == graph.operators
+    assert apart(with_all_parameters(tiles, graph)) == graph.operators
     for operator in tiles.graph.operators:
         kept = graph.operator[operator.name].parameters
         if not tiles.operators[operator.name].nests:
@@ -188,6 +189,11 @@ def test_the_same_network_without_tiling_is_itself_without_what_no_nest_reads(ca
             assert len(operator.parameters) <= 1
     read = {name for operator in tiles.graph.operators for name in operator.parameters}
     assert set(tiles.not_counted) == {one.name for one in graph.with_role(Role.PARAMETER)} - read
+
+
+def apart(graph: Graph) -> tuple[Operator, ...]:
+    """Return the operators without results in the bytes of their inputs."""
+    return tuple(replace(one, in_place=()) for one in graph.operators)
 
 
 @pytest.mark.slow
@@ -207,7 +213,7 @@ def test_stacks_of_layers_have_the_tiles_that_their_strategy_has(case: tuple[Gra
         for number, (_, tiling) in enumerate(cut)
     ]
     tiles = with_all_parameters(tile_graph(graph, stacks, Precision(8)), graph)
-    assert tiles.operators == expected.operators
+    assert apart(tiles) == expected.operators
     assert set(tiles.tensors) == set(expected.tensors)
 
 

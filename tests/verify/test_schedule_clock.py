@@ -29,7 +29,8 @@ def ended(
             expenses[number] = Expense(0, own, 0, 0, at_dram, workspaces)
     sizes = {(name, "near"): 4 for name in ("x", "y", "z", "f@workspace")}
     where = dict(zip("xy", homes, strict=True))
-    return Clock(sizes, expenses, {"f": READS_X, "g": READS_X}, {"f": where, "g": where}, Dma(queues)).run(found)
+    operands, homes_of = dict.fromkeys("fg", READS_X), dict.fromkeys("fg", where)
+    return Clock(sizes, expenses, operands, homes_of, Dma(queues), {"y": ["x"]}).run(found)
 
 
 RESIDENT = """
@@ -79,6 +80,22 @@ def test_streaming_computes_take_turns_at_dram() -> None:
     assert ended("compute f\ncompute g", cycles, (None, None)) == 8
     assert ended("compute g\ncompute f", cycles, (None, None)) == 8
     assert ended("compute f\ncompute g", {"compute f": (9, 6), "compute g": (2, 1)}, (None, None)) == 11
+
+
+IN_PLACE = """
+allocate x near 0
+copy x dram near
+copy x near dram
+allocate y near 0
+compute f
+free x near
+"""
+
+
+def test_a_result_in_the_bytes_of_its_input_waits_for_the_copy_of_the_input() -> None:
+    cycles = {"copy x": (3, 0), "compute f": (5, 0)}
+    assert ended(IN_PLACE, cycles, ("near", "near")) == 11
+    assert ended(IN_PLACE.replace("allocate y near 0", "allocate y near 4"), cycles, ("near", "near")) == 8
 
 
 WITH_WORKSPACE = """

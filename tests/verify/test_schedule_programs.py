@@ -83,7 +83,7 @@ def test_figures_are_those_that_the_cost_model_counts(first: int) -> None:
         assert sum(stated(one.energy_fj) for one in expenses.values()) == figures.energy_fj, seed
         assert sum(one.traffic_bytes for one in expenses.values()) == figures.traffic_bytes, seed
         dma = AddressedMachine(case.accelerator).dma
-        clock = Clock(sizes_of(case), expenses, operands_of(case.graph), replay.homes, dma)
+        clock = Clock(sizes_of(case), expenses, operands_of(case.graph), replay.homes, dma, {})
         assert clock.run(program) == figures.latency_cycles, seed
         arenas = {name: one.arena_bytes for name, one in figures.memories.items()}
         assert dict(replay.meter.arenas) == arenas, seed

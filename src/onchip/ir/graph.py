@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -151,6 +151,13 @@ class Graph:
                     place=f"tensor {tensor.name!r}",
                     expected=f"a producer for role {tensor.role}",
                 )
+
+    def lender(self, tensor: str, offset_bytes: int, offset_of: Callable[[str], int | None]) -> str | None:
+        """Return the resident input whose bytes an output takes at an offset; None if the output takes free bytes."""
+        producer = self.producer.get(tensor)
+        pairs = () if producer is None else producer.in_place
+        taken = (one.input for one in pairs if one.output == tensor and offset_of(one.input) == offset_bytes)
+        return next(taken, None)
 
     def _what_is_in_place_lies_within(self) -> None:
         """Check that one tensor of each pair contains the other, and that pairs are disjoint or alternatives."""

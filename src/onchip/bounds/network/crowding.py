@@ -181,6 +181,7 @@ class CrowdedNetwork:
                     computes=self._computes(operator),
                     whole_inputs=self._whole_inputs(operator),
                     outside_bits=self._outside_bits(operator),
+                    in_place=frozenset(pair.output for pair in operator.in_place),
                 )
             )
         return CutNetwork(operators, kept, self._pixel_bits())
@@ -222,7 +223,8 @@ class CrowdedNetwork:
     def _maps_of_a_compute(self, operator: Operator) -> dict[str, int]:
         """Map each tensor to the bits for which the Computes of an operator need room, in slices of channels or not."""
         maps, whole = self._map_bits(operator), self._whole_inputs(operator)
-        return maps if whole is None else {name: bits for name, bits in maps.items() if name in whole}
+        in_place = {pair.output for pair in operator.in_place}  # lies in the bytes of an input
+        return {name: bits for name, bits in maps.items() if name not in in_place and (whole is None or name in whole)}
 
     def _computes(self, operator: Operator) -> int:
         """Return the maximum number of Computes of an operator in one tile: a view has one per layer that sees it."""
@@ -273,8 +275,6 @@ class CrowdedNetwork:
 
     def _map_bits(self, operator: Operator) -> dict[str, int]:
         """Map each tensor between operators to the needed bits that the operator reads or writes."""
-        if operator.in_place:  # an output may lie in the bytes of an input
-            return {}
         found = {}
         for name in (*operator.inputs, *operator.outputs):
             for part in parts_of(self.joined, (name,)):

@@ -82,6 +82,8 @@ class CutOperator:
         Maps of the input that each slice of output channels reads whole; None if the operator has no slices.
     outside_bits
         Bits of the network's inputs among these maps, by name.
+    in_place
+        Outputs that may lie in the bytes of an input: only the input needs room while the operator runs.
 
     """
 
@@ -99,6 +101,12 @@ class CutOperator:
     computes: int = 1
     whole_inputs: frozenset[str] | None = None
     outside_bits: Mapping[str, int] = field(default_factory=dict)
+    in_place: frozenset[str] = frozenset()
+
+    @property
+    def running_bits(self) -> Mapping[str, int]:
+        """Map each feature map with bytes of its own while the operator runs to its bits."""
+        return {name: bits for name, bits in self.map_bits.items() if name not in self.in_place}
 
 
 @dataclass(slots=True)
@@ -383,10 +391,10 @@ class TilesOfLast:
             return found
 
         every = np.ones(shape[0])
-        own = {name: in_set(bits) for name, bits in one.map_bits.items() if name in inner}
+        own = {name: in_set(bits) for name, bits in one.running_bits.items() if name in inner}
         edges = {
             name: EdgeLoad(in_set(bits), *((bits * every, bits * every) if one.is_whole else ()))
-            for name, bits in one.map_bits.items()
+            for name, bits in one.running_bits.items()
             if name not in inner
         }
         most = in_set(1 if one.is_whole else group.tiles * one.computes)
@@ -398,7 +406,7 @@ class TilesOfLast:
         one, tiled = self._operator(at), self._map
         assert tiled is not None
         own, once = (
-            {name: self._own(group, at, name, is_once=is_once) for name in one.map_bits if name in inner}
+            {name: self._own(group, at, name, is_once=is_once) for name in one.running_bits if name in inner}
             for is_once in (False, True)
         )
         waits: dict[str, Floats] = {}
@@ -455,7 +463,7 @@ class TilesOfLast:
         tiled, until, each = self._map, self._until_of(self.last), self.network.pixel_bits[name]
         assert tiled is not None
         written = group.bits("written", lambda: self._made("written", lambda: tiled.written(until)), each)
-        if at != self.last:
+        if at != self.last or name in self._operator(at).in_place:
             return EdgeLoad(written)
         own = self._own(group, at, name)
         least = group.bits("least", lambda: self._made("least", lambda: tiled.least_computed(until)), each)

@@ -304,13 +304,14 @@ class CutPaths:
     def _whole(self, arc: _Arc, at: int) -> Floats:
         """Return the cost of an operator that runs whole: 0 if its maps and the live maps fit, else infinity."""
         operator = self.network.operators[at]
-        own = {name: self._passing[name].whole(bits) for name, bits in operator.map_bits.items() if name in arc.axes}
+        running = operator.running_bits
+        own = {name: self._passing[name].whole(bits) for name, bits in running.items() if name in arc.axes}
         taken = self._throughout(arc, operator.map_bits)
         for name, each in own.items():
             staying = self._along(arc.axes, _next(name), self._passing[name].staying) if name in arc.again else 0.0
             taken = taken + np.maximum(self._along(arc.axes, name, each), staying)
         fits = taken <= self.room_bits
-        for name, bits in operator.map_bits.items():
+        for name, bits in running.items():
             if bits > self.largest_bits and name in own:
                 fits = fits & (self._along(arc.axes, name, own[name]) == 0)
         return np.where(fits, 0.0, inf)

@@ -188,6 +188,8 @@ def memory_figures(
 ) -> Mapping[str, MemoryFigures]:
     """Return the peak and arena of each memory of a program."""
     live = {memory.name: 0 for memory in program.memories}
+    offsets: dict[str, dict[str, int]] = {name: {} for name in live}
+    lent = set[tuple[str, str]]()
     peak, arena = dict(live), dict(live)
 
     def size_of(tensor: str, memory: str) -> int:
@@ -199,11 +201,20 @@ def memory_figures(
         match instruction:
             case Allocate(tensor, memory, offset_bytes):
                 size_bytes = size_of(tensor, memory)
-                live[memory] += size_bytes
+                lender = graph.lender(tensor, offset_bytes, offsets[memory].get)
+                if lender is None:
+                    live[memory] += size_bytes
+                else:
+                    lent.add((lender, memory))
+                offsets[memory][tensor] = offset_bytes
                 peak[memory] = max(peak[memory], live[memory])
                 arena[memory] = max(arena[memory], offset_bytes + size_bytes)
             case Free(tensor, memory):
-                live[memory] -= size_of(tensor, memory)
+                del offsets[memory][tensor]
+                if (tensor, memory) in lent:
+                    lent.discard((tensor, memory))
+                else:
+                    live[memory] -= size_of(tensor, memory)
     return {memory: MemoryFigures(peak[memory], arena[memory]) for memory in live}
 
 

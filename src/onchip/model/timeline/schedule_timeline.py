@@ -123,6 +123,9 @@ class _WrittenPlace:
 
     used: PlaceUse
     free_at: Moment | None = None
+    lender: _WrittenPlace | None = None
+    """The input whose bytes the tensor takes in place."""
+    is_lent: bool = False
     busy_until: Moment = START
     written_at: Moment | None = None
 
@@ -141,6 +144,8 @@ class _Residents:
 
     def free_at(self, place: _WrittenPlace) -> Moment:
         """Return the moment from which the space may be written."""
+        if place.free_at is None and place.lender is not None:
+            place.free_at = START if self.is_roomy else place.lender.busy_until
         if place.free_at is None:
             place.free_at = START if self.is_roomy else self.freed.take(*place.ends)
         return place.free_at
@@ -181,13 +186,19 @@ class _ProgramClock:
             size_bytes = self._graph.tensor[tensor].size_bytes
         used = PlaceUse(number, tensor, memory, offset_bytes, size_bytes)
         self.places.append(used)
-        self._residents[memory].places[tensor] = _WrittenPlace(used)
+        there = self._residents[memory].places
+        lender = self._graph.lender(
+            tensor, offset_bytes, lambda name: there[name].used.offset_bytes if name in there else None
+        )
+        there[tensor] = _WrittenPlace(used, lender=None if lender is None else there[lender])
+        if lender is not None:
+            there[lender].is_lent = True
 
     def end(self, tensor: str, memory: str) -> None:
         """End a residency; if it was never written, its bytes keep their earlier last use."""
         residents = self._residents[memory]
         place = residents.places.pop(tensor)
-        if place.free_at is not None and not residents.is_roomy:
+        if place.free_at is not None and not place.is_lent and not residents.is_roomy:
             residents.freed.give_back(*place.ends, place.busy_until)
 
     def copy(self, number: int, copy: Copy) -> None:

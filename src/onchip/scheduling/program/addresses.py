@@ -12,14 +12,17 @@ mapped again (`composition.py`).
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final, TypeAlias
 
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.graph import Graph
+from onchip.ir.operator import InPlace
 from onchip.memory.allocate.pack import pack
 from onchip.search.budget.limits import Limits, Run
 
@@ -104,32 +107,80 @@ class BytesInMemory:
 
 Offsets: TypeAlias = Mapping[int, int]
 """Map from the number of an Allocate to its offset in bytes."""
+Lenders: TypeAlias = Mapping[int, int]
+"""Map from the Allocate of an output to that of the first tensor of which it takes the bytes."""
 
 
-def residencies_of(
-    instructions: Sequence[Instruction], memories: Sequence[Memory], size_of: Callable[[str, str], int]
-) -> Mapping[str, Sequence[BytesInMemory]]:
-    """Return the residencies of a program by memory, in the order in which they begin."""
+def lenders_of(instructions: Sequence[Instruction], graph: Graph) -> Lenders:
+    """Return the outputs that take the bytes of an input in place, which is freed after its operator has run."""
     begun: dict[tuple[str, str], int] = {}
-    until: dict[int, int] = {}
+    found: dict[int, int] = {}
     for at, one in enumerate(instructions):
         match one:
             case Allocate(tensor, memory):
                 begun[tensor, memory] = at
+                producer = graph.producer.get(tensor)
+                for pair in () if producer is None else producer.in_place:
+                    first = begun.get((pair.input, memory))
+                    if first is not None and _is_freed_behind(instructions, at, pair, memory):
+                        found[at] = found.get(first, first)
+                        break
             case Free(tensor, memory):
-                until[begun[tensor, memory]] = at
-    found: dict[str, list[BytesInMemory]] = {memory.name: [] for memory in memories}
-    for at, one in enumerate(instructions):
-        if isinstance(one, Allocate):
-            end, size_bytes = until.get(at, len(instructions)), size_of(one.tensor, one.memory)
-            found[one.memory].append(BytesInMemory(at, end, one.tensor, size_bytes))
+                begun.pop((tensor, memory), None)
     return found
 
 
-def with_offsets(instructions: Sequence[Instruction], offsets: Offsets) -> Iterator[Instruction]:
+def _is_freed_behind(instructions: Sequence[Instruction], at: int, pair: InPlace, memory: str) -> bool:
+    """Return True if an input is freed between the Compute after instruction `at` and the next, without a Copy."""
+    has_run = False
+    for one in islice(instructions, at, None):
+        match one:
+            case Compute():
+                if has_run:
+                    return False
+                has_run = True
+            case Copy(tensor) if tensor in (pair.input, pair.output):
+                return False
+            case Free(pair.input, where) if where == memory:
+                return has_run
+    return False
+
+
+def residencies_of(
+    instructions: Sequence[Instruction],
+    memories: Sequence[Memory],
+    size_of: Callable[[str, str], int],
+    lenders: Lenders,
+) -> Mapping[str, Sequence[BytesInMemory]]:
+    """Return the residencies of a program by memory, in the order in which they begin.
+
+    An output in the bytes of an input continues the input's residency.
+    """
+    begun: dict[tuple[str, str], int] = {}
+    until: dict[int, int] = {}
+    tensors = Counter[int]()
+    for at, one in enumerate(instructions):
+        match one:
+            case Allocate(tensor, memory):
+                first = begun[tensor, memory] = lenders.get(at, at)
+                tensors[first] += 1
+            case Free(tensor, memory):
+                first = begun[tensor, memory]
+                tensors[first] -= 1
+                if not tensors[first]:
+                    until[first] = at
+    found: dict[str, list[BytesInMemory]] = {memory.name: [] for memory in memories}
+    for at, one in enumerate(instructions):
+        if isinstance(one, Allocate) and at not in lenders:
+            size_bytes = size_of(one.tensor, one.memory)
+            found[one.memory].append(BytesInMemory(at, until.get(at, len(instructions)), one.tensor, size_bytes))
+    return found
+
+
+def with_offsets(instructions: Sequence[Instruction], offsets: Offsets, lenders: Lenders) -> Iterator[Instruction]:
     """Yield the instructions of a program, each Allocate at its offset."""
     for at, one in enumerate(instructions):
-        yield replace(one, offset_bytes=offsets[at]) if isinstance(one, Allocate) else one
+        yield replace(one, offset_bytes=offsets[lenders.get(at, at)]) if isinstance(one, Allocate) else one
 
 
 def offsets_of(

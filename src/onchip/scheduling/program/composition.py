@@ -35,7 +35,14 @@ from onchip.model.timeline.schedule_timeline import time_schedule
 from onchip.ops.layers_of import Precision
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
 from onchip.scheduling.mappings.mapped import Edition, KnownMappings, MappedNest, NestKey, key_of
-from onchip.scheduling.program.addresses import largest_gaps, offsets_of, residencies_of, with_early_loads, with_offsets
+from onchip.scheduling.program.addresses import (
+    largest_gaps,
+    lenders_of,
+    offsets_of,
+    residencies_of,
+    with_early_loads,
+    with_offsets,
+)
 from onchip.scheduling.program.movements import OnChip, StackMovements, movements_of
 from onchip.scheduling.program.places import Places, StackPlaces
 from onchip.scheduling.program.runs import NestPlace, Step, TiledNetwork
@@ -321,11 +328,12 @@ class Composer:
         self, composition: Composition, instructions: Sequence[Instruction], size_of: Callable[[str, str], int]
     ) -> Composition | None:
         """Return the composition with these instructions at offsets; None if none were found."""
-        residencies = residencies_of(instructions, composition.memories, size_of)
+        lenders = lenders_of(instructions, self.network.graph)
+        residencies = residencies_of(instructions, composition.memories, size_of, lenders)
         offsets = offsets_of(composition.memories, residencies, is_timed=self.is_timed)
         if offsets is None:
             return None
-        placed = with_offsets(instructions, offsets)
+        placed = with_offsets(instructions, offsets, lenders)
         return replace(
             composition,
             composed=tuple(
@@ -342,7 +350,8 @@ class Composer:
         """Pack the tensors alone, then give each workspace the largest gap between them. Raises NoMappingError."""
         instructions = [one for part in composition.composed for one in part.movements.instructions]
         size_of = partial(self._size_of, {})
-        residencies = residencies_of(instructions, composition.memories, size_of)
+        lenders = lenders_of(instructions, self.network.graph)
+        residencies = residencies_of(instructions, composition.memories, size_of, lenders)
         offsets = offsets_of(composition.memories, residencies, is_timed=self.is_timed)
         if offsets is None:
             raise NoMappingError(composition.stacks[0].operators[0], "no offsets were found for the tensors on chip")
@@ -351,7 +360,7 @@ class Composer:
             memory.name: tuple(largest_gaps(memory, residencies[memory.name], offsets, steps))
             for memory in composition.memories
         }
-        placed = with_offsets(instructions, offsets)
+        placed = with_offsets(instructions, offsets, lenders)
         parts, step = list[ComposedStack](), 0
         for part in composition.composed:
             own = range(step, step + len(part.steps))

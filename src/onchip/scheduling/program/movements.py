@@ -2,7 +2,8 @@
 
 Tile operators run in the graph's order. An operand that is read on chip is copied before its operator runs, from the
 nearest memory that has it. A tensor without a later reader is freed; a network output is written to DRAM before. If a
-memory lacks free bytes for an operand, the next memory farther from the MACs takes it.
+memory lacks free bytes for an operand, the next memory farther from the MACs takes it. An output takes the bytes of an
+input without a later reader if its operator may compute in place.
 
 Capacity is counted in bytes, aligned; `addresses.py` finds the offsets.
 """
@@ -62,6 +63,8 @@ class _Walk:
         self._holding = {operand: _names(levels, operand) for operand in Operand}
         self._resident = {tensor: list(held) for tensor, _, held in before}
         self._not_in_dram = {tensor for tensor, is_missing, _ in before if is_missing}
+        self._lent = set[tuple[str, str]]()
+        """Inputs, with a memory, whose bytes an output takes."""
         for tensor, held in self._resident.items():
             for memory in held:
                 self._free[memory] -= self._aligned(network.graph.tensor[tensor], memory)
@@ -79,13 +82,21 @@ class _Walk:
                     self._bring(operand, self._read.get(operand.tensor))
             for operand in step.operands:
                 if operand.operand is Operand.OUTPUT:
-                    self._make_room(operand, self._written.get(operand.tensor))
+                    self._make_room(operand, self._written.get(operand.tensor), self._lenders(at))
             self.free_bytes.append(dict(self._free))
             self.homes.append(tuple(self._home(operand) for operand in step.operands))
             self.instructions.append(Compute(step.operator))
             for tensor, next_read in self._network.in_use[at]:
                 if tensor.name in self._resident:
                     self._settle(tensor, at, next_read)
+
+    def _lenders(self, at: int) -> Sequence[str]:
+        """Return the inputs whose bytes the output of a step may take, because no later step reads them."""
+        pairs = self._network.graph.operator[self._network.steps[at].operator].in_place
+        if not pairs:
+            return ()
+        last = {one.name for one, after in self._network.in_use[at] if after is None and one.role is not Role.OUTPUT}
+        return [pair.input for pair in pairs if pair.input in last]
 
     def _home(self, operand: BandedOperand) -> str | None:
         """Return the memory nearest the MACs that may hold the operand and has all its bands; None for DRAM."""
@@ -122,9 +133,12 @@ class _Walk:
         self.instructions += (Allocate(band.name, memory, 0), Copy(band.name, source, memory))
         held.append(memory)
 
-    def _make_room(self, operand: BandedOperand, memory: str | None) -> None:
+    def _make_room(self, operand: BandedOperand, memory: str | None, lenders: Sequence[str]) -> None:
         for name in self._from(memory, operand.operand):
-            if self._take(name, operand.bands):
+            lender = next((one for one in lenders if name in self._resident.get(one, ())), None)
+            if lender is not None:
+                self._lent.add((lender, name))
+            if lender is not None or self._take(name, operand.bands):
                 for band in operand.bands:
                     self.instructions.append(Allocate(band.name, name, 0))
                     self._resident[band.name] = [name]
@@ -177,7 +191,10 @@ class _Walk:
         held = self._resident[tensor.name]
         for memory in memories:
             self.instructions.append(Free(tensor.name, memory))
-            self._free[memory] += self._aligned(tensor, memory)
+            if (tensor.name, memory) in self._lent:
+                self._lent.discard((tensor.name, memory))
+            else:
+                self._free[memory] += self._aligned(tensor, memory)
             held.remove(memory)
         if not held:
             del self._resident[tensor.name]

@@ -9,9 +9,11 @@ from onchip.answer.fused_network import FusedNetwork, MapInNetwork, NestInNetwor
 from onchip.answer.stacks import LayerInNetwork
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
-from onchip.ir.operator import Operator
+from onchip.ir.operator import VIEWS, InPlace, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ops.fusable import FeatureMap, FusableNetwork
+from onchip.ir.tile import Region, whole_region
+from onchip.ops.contractions import ELEMENT_BY_ELEMENT
+from onchip.ops.fusable import OF_ROWS, FeatureMap, FusableNetwork
 from onchip.ops.layers_of import NestOperands
 
 
@@ -72,6 +74,40 @@ def with_all_parameters(tiles: TileGraph, network: Graph) -> Graph:
     is_not_counted = set(tiles.not_counted)
     missing = tuple(tensor for tensor in network.tensors if tensor.name in is_not_counted)
     return Graph(tiles.graph.name, (*tiles.graph.tensors, *missing), tuple(operators))
+
+
+def with_results_in_place(graph: Graph, network: Graph) -> Graph:
+    """Return the tile graph in which operators state the inputs whose bytes their only output may take.
+
+    These are operators element by element and softmaxes and normalisations of rows. The bytes are those of a band with
+    the output's region, of an input with the shape and bits of the network's output.
+    """
+
+    def pairs(operator: Operator) -> tuple[InPlace, ...]:
+        original = network.operator[operator.tile.operator if operator.tile else operator.name]
+        if original.kind not in ELEMENT_BY_ELEMENT | OF_ROWS or VIEWS & original.attributes.keys():
+            return ()
+        if len(original.outputs) > 1 or len(operator.outputs) > 1:
+            return ()
+        whole = network.tensor[original.outputs[0]]
+        alike = {
+            name
+            for name in original.inputs
+            if (network.tensor[name].shape, network.tensor[name].bits) == (whole.shape, whole.bits) != (None, None)
+        }
+        written = graph.tensor[operator.outputs[0]]
+        read = (graph.tensor[name] for name in dict.fromkeys(operator.inputs))
+        return tuple(
+            InPlace(one.name, written.name)
+            for one in read
+            if (one.part_of or one.name) in alike and _region(one) == _region(written)
+        )
+
+    return replace(graph, operators=tuple(replace(one, in_place=pairs(one)) for one in graph.operators))
+
+
+def _region(band: Tensor) -> Region:
+    return band.region or whole_region(band.shape or ())
 
 
 def part_of_network(graph: Graph, names: Sequence[str]) -> Graph:

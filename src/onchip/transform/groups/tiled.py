@@ -25,7 +25,7 @@ from onchip.ops.windows import NoLayerError
 from onchip.transform.groups.bands import EmittedParts, JoinedBands, MapBands, OutsideLines
 from onchip.transform.groups.stack_in_slices import StackInSlices
 from onchip.transform.groups.stack_in_tiles import StackInTiles
-from onchip.transform.groups.tile_graph import TileGraph, TileOperator, part_of_network
+from onchip.transform.groups.tile_graph import TileGraph, TileOperator, part_of_network, with_results_in_place
 
 AnyTiles: TypeAlias = StackInTiles | StackInSlices
 """A stack in tiles of rows and columns, or in slices of channels."""
@@ -207,6 +207,7 @@ class _Emission:
         is_left_out = {tensor.name for tensor in tensors if tensor.role is Role.PARAMETER} - read
         kept = tuple(tensor for tensor in tensors if tensor.name not in is_left_out)
         graph = Graph(self.nests.graph.name, kept, tuple(operators.values()))
+        graph = with_results_in_place(graph, self.nests.graph)
         return TileGraph(graph, self.origins, tuple(one.name for one in tensors if one.name in is_left_out))
 
     def _describe(self, number: int, name: str, original: Operator, nests: tuple[Layer, ...]) -> None:

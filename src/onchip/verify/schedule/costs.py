@@ -177,6 +177,8 @@ class Clock:
     operands: Mapping[str, Sequence[TileOperand]]
     homes: Mapping[str, HomeOf]
     dma: Dma
+    in_place: Mapping[str, Sequence[str]]
+    """Map each output to the inputs whose bytes it may take."""
     latency_cycles: int = 0
     _places: dict[tuple[str, str], _TimedPlace] = field(default_factory=dict)
     _used: dict[str, UsedBytes] = field(default_factory=lambda: defaultdict(UsedBytes))
@@ -192,7 +194,8 @@ class Clock:
             match instruction:
                 case Allocate(tensor, memory, start):
                     stop = start + self.sizes[tensor, memory]
-                    self._places[tensor, memory] = _TimedPlace(start, stop, self._used[memory].latest(start, stop))
+                    free_at = max(self._used[memory].latest(start, stop), self._lent_at(tensor, memory, start, stop))
+                    self._places[tensor, memory] = _TimedPlace(start, stop, free_at)
                 case Free(tensor, memory):
                     place = self._places.pop((tensor, memory))
                     if place.used_until is not None:
@@ -202,6 +205,11 @@ class Clock:
                 case Compute(operator):
                     self._compute(operator, self.expenses[number])
         return self.latency_cycles
+
+    def _lent_at(self, tensor: str, memory: str, start: int, stop: int) -> int:
+        """Return the end of the last use of a resident input whose bytes an output takes, or 0."""
+        inputs = (self._places.get((name, memory)) for name in self.in_place.get(tensor, ()))
+        return max((one.used_until or 0 for one in inputs if one and one.start < stop and start < one.stop), default=0)
 
     def _copy(self, copy: Copy, expense: Expense) -> None:
         """Copy k takes its turn in queue k mod queues."""

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.ir.graph import Graph
-from onchip.ir.operator import NOTHING_STATED, Operator
+from onchip.ir.operator import NOTHING_STATED, VIEWS, Operator
 from onchip.ir.tensor import Role, Tensor, size_in_bytes
 from onchip.ir.tile import Range, Region, SumPart, whole_region
 from onchip.ir.window import integer, integers, shapes_as_read
@@ -23,6 +23,7 @@ from onchip.verify.schedule.windows import (
     CONVOLUTIONS,
     ELEMENTWISE,
     GLOBAL_POOLS,
+    OVERWRITING,
     POOLS,
     ROW_BY_ROW,
     Needs,
@@ -542,7 +543,22 @@ class _Part:
             if not partition(self._region(at), boxes):
                 detail = f"it computes {_shown(self._region(at))} of {written!r}, and writes other bands"
                 yield Violation(Rule.REGION_NOT_WRITTEN, self.run.operator.name, detail)
+        yield from self._in_place()
         yield from self._windows()
+
+    def _in_place(self) -> Iterator[Violation]:
+        """Yield a violation unless each pair that may share bytes is alike, element by element or row by row."""
+        original, shapes = self.run.original, self.original.shapes
+        for pair in self.run.operator.in_place:
+            read, written = self.tiles.tensor[pair.input], self.tiles.tensor[pair.output]
+            bases = read.part_of or read.name, written.part_of or written.name
+            regions = (one.region or whole_region(one.shape or ()) for one in (read, written))
+            is_alike = shapes.get(bases[0]) == shapes[bases[1]] and next(regions) == next(regions)
+            is_alike = is_alike and read.size_bytes == written.size_bytes and not pair.shift_bytes
+            is_simple = original.kind in OVERWRITING and not VIEWS & original.attributes.keys()
+            if not is_alike or not is_simple or pair.input in self.run.operator.parameters:
+                detail = f"{pair.output!r} may not lie in the bytes of {pair.input!r}"
+                yield Violation(Rule.TILE_DIFFERS, self.run.operator.name, detail)
 
     def _region(self, output: int) -> Region:
         tile = self.run.operator.tile

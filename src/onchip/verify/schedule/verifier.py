@@ -131,7 +131,10 @@ class _RunningSchedule:
     def _sums(self, replay: StreamingReplay, computes: Mapping[str, Expense]) -> VerifiedFigures:
         """Return the figures of a legal program: energy, latency, traffic, peaks and arenas."""
         expenses = self._expenses_of_program(computes)
-        clock = Clock(self._sizes(computes), expenses, self._operands, replay.homes, self._machine.dma)
+        in_place: dict[str, list[str]] = {}
+        for pair in (pair for operator in self._setting.tiles.operators for pair in operator.in_place):
+            in_place.setdefault(pair.output, []).append(pair.input)
+        clock = Clock(self._sizes(computes), expenses, self._operands, replay.homes, self._machine.dma, in_place)
         energies = [expense.energy_fj for expense in expenses.values()]
         known = [energy_fj for energy_fj in energies if energy_fj is not None]
         return VerifiedFigures(

@@ -34,6 +34,8 @@ _OWN_PART: Final = (
 """Coordinate and rounding modes of a nearest Resize that map each output element to the input element it lies in."""
 ROW_BY_ROW: Final = frozenset({"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"})
 """Kinds that normalise along one dimension."""
+OVERWRITING: Final = ELEMENTWISE | _PER_CHANNEL | ROW_BY_ROW
+"""Kinds that may write each element, or each row, into the bytes from which they have read it."""
 _RESHAPES: Final = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
 
