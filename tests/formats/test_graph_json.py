@@ -1,22 +1,33 @@
+"""Graph files: read, written, hashed, refused; stated costs; and the schemas of all files."""
+
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onchip.answer.problem import Count, Problem
+from onchip.api.plan import plan_problem
+from onchip.api.time_plan import timeline_of
+from onchip.arch.memory import Memory
 from onchip.errors import GraphError, InputError
+from onchip.formats import validation
+from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_to_json, read_graph, write_graph
 from onchip.ir.graph import Graph
-from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.operator import AttributeValue, ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart, Tile
+from onchip.transform.rewrite.activations import fuse
+from support.programs import graph
+from support.schemas import SCHEMA_FOLDER, schema_files
 from support.strategies import graphs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "diamond.graph.json"
@@ -145,10 +156,7 @@ def test_the_hash_changes_with_every_field() -> None:
         (lambda g: g["operators"][0].update(outputs=[]), "operators[0] (operator 'left_wide') writes nothing"),
         (lambda g: g["operators"][0].update(inputs=["q"]), "operator 'left_wide': tensor 'q' is unknown"),
         (lambda g: g["operators"][0].update(attributes={"a": [{}]}), "operators[0].attributes.a[0] is an object"),
-        (
-            lambda g: g["operators"][0].update(attributes={"a": float("nan")}),
-            "attributes.a is NaN",
-        ),
+        (lambda g: g["operators"][0].update(attributes={"a": float("nan")}), "attributes.a is NaN"),
         (lambda g: g["operators"].reverse(), "stands before"),
     ],
 )
@@ -192,3 +200,179 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"cannot be read|does not exist") as raised:
             read_graph(path)
         assert str(raised.value).startswith(f"{path} ")
+
+
+def stated(text: str, **costs: StatedCost) -> str:
+    plain = graph("x:input:4 a:activation:4 y:output:4", f="x -> a", g="a -> y")
+    operators = tuple(replace(one, stated=costs.get(one.name, one.stated)) for one in plain.operators)
+    return graph_to_json(replace(plain, operators=operators, name=text))
+
+
+def test_what_is_stated_is_read_as_it_is_written() -> None:
+    cost = StatedCost(100, 2.5, ChannelSplits(cuts_inputs=True, ways=((2, 60), (4, 40))))
+    read = graph_from_json(stated("network", f=cost, g=StatedCost(7)), "network.json")
+    assert [one.stated for one in read.operators] == [cost, StatedCost(7)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"cycles": 0}, "takes 0 cycles"),
+        ({"cycles": 1, "energy_pj": -1.0}, "takes -1.0 pJ"),
+        ({"cycles": 1, "energy_pj": 1e300}, "1e.300 pJ"),
+        ({"cycles": 2**62}, "takes 4611686018427387904 cycles"),
+        (
+            {"splits": {"axis": "channels", "inputs": "whole", "ways": [{"parts": 2, "cycles": 1}]}},
+            "cycles of its parts",
+        ),
+        ({"cycles": 1, "splits": {"axis": "channels", "inputs": "whole", "ways": []}}, r"its parts are \[\]"),
+        (
+            {"cycles": 1, "splits": {"axis": "channels", "inputs": "whole", "ways": [{"parts": 1, "cycles": 1}]}},
+            r"its parts are \[1\]",
+        ),
+        (
+            {"cycles": 1, "splits": {"axis": "channels", "inputs": "whole", "ways": [{"parts": 2, "cycles": 0}]}},
+            "a part takes 0 cycles",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_line(fields: dict[str, object], says: str) -> None:
+    network = json.loads(stated("network"))
+    network["operators"][1] |= fields
+    with pytest.raises(GraphError, match=says) as caught:
+        graph_from_json(json.dumps(network), "network.json")
+    assert caught.value.place == "operators[1]"
+
+
+def test_operators_take_the_cycles_that_are_stated() -> None:
+    network = graph_from_json(stated("network", f=StatedCost(100), g=StatedCost(50)), "network.json")
+    problem = Problem(network, (Memory("buffer", 64),), count=Count.ALL)
+    plan = plan_problem(problem).answer
+    assert plan is not None
+    timeline = timeline_of(problem, plan, load_accelerator("soma-edge"))
+    computed = [one.cycles for one in timeline.activities if one.queue is None]
+    assert computed == [100, 50]
+    assert timeline.total_cycles == 1 + 150 + 1
+
+
+def test_a_tile_takes_its_share_rounded_up() -> None:
+    assert StatedCost(100, 3.0, ChannelSplits(cuts_inputs=False, ways=((2, 60),))).share(1, 3) == StatedCost(34, 1.0)
+
+
+def test_what_states_its_cost_is_not_fused() -> None:
+    plain = graph("x:input:4 a:activation:4 y:output:4", f="x -> a", g="a -> y")
+    relu = replace(plain, operators=(plain.operators[0], replace(plain.operators[1], kind="Relu")))
+    assert len(fuse(relu).operators) == 1
+    timed = tuple(replace(one, stated=StatedCost(5)) for one in relu.operators)
+    assert len(fuse(replace(relu, operators=timed)).operators) == 2
+
+
+def test_the_networks_of_soma_are_read() -> None:
+    """The test reads one operator in the form of those files."""
+    fields = {
+        "format": "onchip-graph",
+        "version": 1,
+        "name": "soma",
+        "tensors": [
+            {"name": "x", "bytes": 150528, "role": "input"},
+            {"name": "w", "shape": [64, 147], "bits": 8, "role": "parameter"},
+            {"name": "y", "shape": [64, 112, 112], "bits": 8, "role": "output"},
+        ],
+        "operators": [
+            {
+                "name": "conv1",
+                "kind": "conv",
+                "inputs": ["x"],
+                "parameters": ["w"],
+                "outputs": ["y"],
+                "cycles": 76832,
+                "energy_pj": 39416159.896,
+                "splits": {"axis": "channels", "inputs": "whole", "ways": [{"parts": 2, "cycles": 38416}]},
+            }
+        ],
+    }
+    operator = graph_from_json(json.dumps(fields), "soma.json").operators[0]
+    assert operator.stated.splits is not None
+    assert operator.stated.splits.cycles_of(2) == 38416
+    assert operator.stated.splits.cycles_of(3) is None
+
+
+def graph_with(attribute: str) -> str:
+    return (
+        '{"format": "onchip-graph", "version": 1, "name": "g", "tensors": ['
+        '{"name": "a", "bytes": 1, "role": "input"}, {"name": "b", "bytes": 1, "role": "output"}], "operators": ['
+        '{"name": "o", "kind": "Relu", "inputs": ["a"], "outputs": ["b"], "attributes": {"x": ' + attribute + "}}]}"
+    )
+
+
+def test_too_many_values_are_refused_before_any_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = graph_with("[" + "1," * validation.GREATEST_VALUES + "1]")
+    monkeypatch.setattr(json, "loads", None)
+
+    with pytest.raises(GraphError, match=str(validation.GREATEST_VALUES)):
+        graph_from_json(text, "g.json")
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["9223372036854775808", "-9223372036854775808", "1e999", "-1E999", "1.5E+400", "9" * 400 + ".5", "9" * 9999],
+)
+def test_a_number_that_is_too_large_is_refused(number: str) -> None:
+    with pytest.raises(GraphError, match=r"attributes\.x\[1\]: the (integer|number) is too large"):
+        graph_from_json(graph_with(f"[1, {number}]"), "g.json")
+
+
+def test_an_object_deep_in_a_list_is_refused_with_its_place() -> None:
+    with pytest.raises(GraphError, match=r"attributes\.x\[2\]\[1\] is an object"):
+        graph_from_json(graph_with("[1, 2, [3, {}]]"), "g.json")
+
+
+def test_a_wrong_entry_of_a_long_list_is_refused_before_python_makes_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        '{"format": "onchip-graph", "version": 1, "name": "g", "tensors": [' + "{}," * 9_999 + '{}], "operators": []}'
+    )
+    monkeypatch.setattr(json, "loads", None)
+
+    with pytest.raises(GraphError, match=r"tensors\[0\]\.name: the field is missing"):
+        graph_from_json(text, "g.json")
+
+
+Json: TypeAlias = Any
+
+
+def objects_of(schema: Json) -> Iterator[dict[str, Json]]:
+    """Yield every part of a schema that describes an object with fields."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "object":
+            yield schema
+        for part in schema.values():
+            yield from objects_of(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from objects_of(part)
+
+
+def test_the_schema_files_are_up_to_date() -> None:
+    """Regenerate them with PYTHONPATH=src:tests python -m support.schemas."""
+    written = {path.name: path.read_text(encoding="utf-8") for path in SCHEMA_FOLDER.glob("*.json")}
+    assert written == schema_files()
+
+
+@pytest.mark.parametrize("name", ["graph", "plan", "accelerator", "mapping", "strategy", "schedule", "study"])
+def test_no_object_allows_unknown_fields(name: str) -> None:
+    schema = json.loads((SCHEMA_FOLDER / f"onchip-{name}.schema.json").read_bytes())
+    objects = list(objects_of(schema))
+    assert len(objects) >= 3
+    for part in objects:
+        assert part["additionalProperties"] is False or "properties" not in part
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["format"]["const"] == f"onchip-{name}"
+    assert schema["properties"]["version"]["const"] == 1
+
+
+@pytest.mark.parametrize("name", ["plan", "schedule"])
+def test_an_instruction_is_one_of_four(name: str) -> None:
+    schema = json.loads((SCHEMA_FOLDER / f"onchip-{name}.schema.json").read_bytes())
+    instruction = schema["$defs"]["InstructionFields"]
+    assert set(instruction["properties"]) == {"allocate", "copy", "compute", "free"}
+    assert (instruction["minProperties"], instruction["maxProperties"]) == (1, 1)

@@ -143,10 +143,7 @@ def test_elements_of_no_fixed_size_are_refused(element_type: int, tmp_path: Path
 
 
 def test_a_sequence_is_refused_by_its_node(tmp_path: Path) -> None:
-    nodes = [
-        make_node("SequenceConstruct", ["x"], ["s"], name="pack"),
-        make_node("SequenceLength", ["s"], ["y"]),
-    ]
+    nodes = [make_node("SequenceConstruct", ["x"], ["s"], name="pack"), make_node("SequenceLength", ["s"], ["y"])]
     line = refused(model(nodes, [X], ["y"]), tmp_path)
     assert line.startswith("node 'pack': its output 's' is no tensor: sequence_type")
 

@@ -138,10 +138,7 @@ def test_what_running_again_costs_is_read_and_written_where_it_is_allowed() -> N
     assert plan_from_json(json.dumps(fields), "plan.json").recomputation == Recomputation()
     for change, message in (
         ({"recomputation": {"costs": {"left": -1}}}, "recomputation (costs.left) is -1"),
-        (
-            {"recomputation": {"costs": {}}, "reading": {}},
-            "recomputation is there, and nothing may run again",
-        ),
+        ({"recomputation": {"costs": {}}, "reading": {}}, "recomputation is there, and nothing may run again"),
     ):
         with pytest.raises(InputError) as raised:
             plan_from_json(json.dumps(fields | change), "bad.json")
@@ -219,10 +216,7 @@ def test_another_tool_may_leave_out_hashes_reading_and_result() -> None:
         (lambda p: p.update(memories=[]), "memories is empty"),
         (lambda p: p["memories"].append(p["memories"][0]), 'memories: 2 memories have the name "sram"'),
         (lambda p: p["memories"][0].update(name="dram"), "memories[0] (memory 'dram'): the name is reserved"),
-        (
-            lambda p: p["memories"][0].update(capacity_bytes="2MiB"),
-            'memories[0].capacity_bytes is "2MiB"',
-        ),
+        (lambda p: p["memories"][0].update(capacity_bytes="2MiB"), 'memories[0].capacity_bytes is "2MiB"'),
         (lambda p: p["instructions"].insert(1, {}), "instructions[1] has no field"),
         (lambda p: p["instructions"][3].update(free={"tensor": "x", "memory": "sram"}), "has compute and free"),
         (lambda p: p["result"].update(status="optimal"), 'result.status is "optimal"'),

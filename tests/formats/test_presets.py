@@ -1,12 +1,14 @@
-"""Bundled accelerators compared with the figures of their sources."""
+"""Bundled accelerators have the figures of their sources."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from typing import NamedTuple
 
 import pytest
 
+from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Direction, Operand, Port
 from onchip.formats.own.accelerator_yaml import (
     accelerator_from_yaml,
@@ -51,23 +53,11 @@ DEFINES = {
     "tpu-like-defines": ({"K": 32, "C": 32}, (128, 2, 2 * KIB * KIB)),
     "tpu-like-df": ({"K": 32, "C": 32}, (64, 2, 64 * KIB, KIB * KIB, KIB * KIB)),
     "edge-tpu-like": ({"K": 8, "C": 8, "OX": 4, "OY": 4}, (1, 2, 32 * KIB, 2 * KIB * KIB)),
-    "edge-tpu-like-df": (
-        {"K": 8, "C": 8, "OX": 4, "OY": 4},
-        (1, 2, 16 * KIB, KIB * KIB, 16 * KIB, KIB * KIB),
-    ),
-    "ascend-like": (
-        {"K": 16, "C": 16, "OX": 2, "OY": 2},
-        (1, 2, 8 * KIB, 8 * KIB, 256 * KIB, KIB * KIB, KIB * KIB),
-    ),
-    "ascend-like-df": (
-        {"K": 16, "C": 16, "OX": 2, "OY": 2},
-        (1, 2, 8 * KIB, 8 * KIB, 256 * KIB, KIB * KIB, KIB * KIB),
-    ),
+    "edge-tpu-like-df": ({"K": 8, "C": 8, "OX": 4, "OY": 4}, (1, 2, 16 * KIB, KIB * KIB, 16 * KIB, KIB * KIB)),
+    "ascend-like": ({"K": 16, "C": 16, "OX": 2, "OY": 2}, (1, 2, 8 * KIB, 8 * KIB, 256 * KIB, KIB * KIB, KIB * KIB)),
+    "ascend-like-df": ({"K": 16, "C": 16, "OX": 2, "OY": 2}, (1, 2, 8 * KIB, 8 * KIB, 256 * KIB, KIB * KIB, KIB * KIB)),
     "tesla-npu-like": ({"K": 32, "OX": 8, "OY": 4}, (1, 4, KIB, KIB, KIB * KIB, KIB * KIB)),
-    "tesla-npu-like-df": (
-        {"K": 32, "OX": 8, "OY": 4},
-        (1, 4, KIB, KIB, 128 * KIB, 128 * KIB, KIB * KIB, 896 * KIB),
-    ),
+    "tesla-npu-like-df": ({"K": 32, "OX": 8, "OY": 4}, (1, 4, KIB, KIB, 128 * KIB, 128 * KIB, KIB * KIB, 896 * KIB)),
 }
 """Arrays and memory sizes in bytes of DeFiNES, commit 7097d60, from the MACs up, in the order of its files."""
 ENERGIES = {
@@ -204,3 +194,29 @@ def test_memories_hold_the_operands_their_roles_say(name: str) -> None:
 def test_a_bundled_accelerator_survives_writing_and_reading(name: str) -> None:
     accelerator = load_accelerator(name)
     assert accelerator_from_yaml(accelerator_to_yaml(accelerator), f"{name}.yaml") == accelerator
+
+
+CHANGED = {
+    "ascend-like": (8 * KIB, {"weight_local_buffer", "input_local_buffer"}),
+    "ascend-like-df": (8 * KIB, {"weight_local_buffer", "activation_local_buffer"}),
+    "tesla-npu-like-df": (128 * KIB, {"weight_middle_buffer", "activation_middle_buffer"}),
+}
+"""Sizes in the files for the memories that have 64 KB in Table I(a) of the paper."""
+
+
+def resized(accelerator: Accelerator, names: set[str], capacity_bytes: int) -> Accelerator:
+    levels = [
+        replace(level, memory=replace(level.memory, capacity_bytes=capacity_bytes))
+        if level.memory.name in names
+        else level
+        for level in accelerator.levels
+    ]
+    return replace(accelerator, levels=tuple(levels))
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_machine_of_the_paper_differs_from_the_files_in_two_memories(name: str) -> None:
+    of_files, of_paper = load_accelerator(name), load_accelerator(f"{name}-paper")
+    capacity_bytes, names = CHANGED[name]
+    assert {one.memory.capacity_bytes for one in of_files.levels if one.memory.name in names} == {capacity_bytes}
+    assert replace(of_paper, name=name) == resized(of_files, names, 64 * KIB)

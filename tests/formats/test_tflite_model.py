@@ -1,15 +1,32 @@
+"""TFLite models as graphs: kinds, maps, windows, states, and the files that are refused."""
+
 from __future__ import annotations
 
+import random
+import resource
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from onchip.errors import NetworkWarning, UsageError
+from onchip.api.networks import read_network
+from onchip.errors import InputError, NetworkWarning, UsageError
 from onchip.formats.networks import read_tflite
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from support.tflite_models import TfliteModel, TfliteOperator, TfliteSubgraph, TfliteTensor, network
+from onchip.ops.layers_of import layers_and_left_out
+from support.onnx_networks import make_node, model, read, value, weight
+from support.tflite_models import (
+    TfliteModel,
+    TfliteOperator,
+    TfliteSubgraph,
+    TfliteTensor,
+    branching,
+    looping,
+    network,
+    with_variables,
+)
 
 VALID = ("Conv2DOptions", {"Padding": 1, "StrideH": 1, "StrideW": 1})
 RELU6 = 3
@@ -223,3 +240,251 @@ def test_a_turned_constant_of_a_product_is_presented_as_the_product_reads_it(tmp
     graph = graph_of(network(tensors, operators, "x", "y"), tmp_path)
     assert graph.operators[0].kind == "MatMul"
     assert graph.tensor["c"].shape == (2, 4, 5)
+
+
+MODELS = sorted((Path(__file__).parents[1] / "data" / "tflite").glob("*.tflite"))
+MUTATIONS = 600
+GREATEST_KIB = 2 * 2**20
+
+
+def refused(content: bytes, folder: Path) -> str:
+    """Return the one line that a reader gets, without the file's name."""
+    path = folder / "model.tflite"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_tflite(path)
+    line = str(caught.value)
+    assert line.startswith(str(path))
+    assert "\n" not in line
+    assert caught.value.expected
+    return line.removeprefix(str(path)).removeprefix(":").strip()
+
+
+def one(kind: str, tensors: list[TfliteTensor], inputs: str = "x", outputs: str = "y") -> TfliteModel:
+    return network(tensors, [TfliteOperator(kind, inputs, outputs)], ["x"], ["y"])
+
+
+@pytest.mark.parametrize("content", [b"", b"TFL3", b"\x1c\0\0\0TFLX" + bytes(64), b"\x89PNG\r\n\x1a\n" + bytes(100)])
+def test_what_is_no_tflite_file_is_refused(content: bytes, tmp_path: Path) -> None:
+    assert refused(content, tmp_path).startswith("is no TFLite model")
+
+
+def test_subgraphs_that_call_each_other_are_refused(tmp_path: Path) -> None:
+    call = TfliteOperator("CALL", ["x"], ["y"], ("CallOptions", {"Subgraph": 1}))
+    again = TfliteSubgraph([tensor("x", 4), tensor("y", 4)], [call], ["x"], ["y"])
+    assert "call each other" in refused(TfliteModel([again, again]).content(), tmp_path)
+
+
+def test_a_tensor_that_is_read_before_it_is_written_is_refused(tmp_path: Path) -> None:
+    operators = [TfliteOperator("RELU", "a", "y"), TfliteOperator("NEG", "x", "a")]
+    tensors = [tensor("x", 4), tensor("a", 4), tensor("y", 4)]
+    line = refused(network(tensors, operators, "x", "y").content(), tmp_path)
+    assert line.startswith("operator 'y': tensor 'a' is read before it is written")
+
+
+def test_state_of_two_operators_is_refused(tmp_path: Path) -> None:
+    tensors = [
+        tensor("x", 4),
+        TfliteTensor("s", [4], is_variable=True),
+        tensor("a", 4),
+        tensor("y", 4),
+    ]
+    operators = [TfliteOperator("SVDF", "xs", "a"), TfliteOperator("SVDF", "as", "y")]
+    line = refused(network(tensors, operators, "x", "y").content(), tmp_path)
+    assert line.startswith("tensor 's': both 'a' and 'y' keep their state in it")
+
+
+def test_a_symbolic_dimension_cannot_be_bound(tmp_path: Path) -> None:
+    from onchip.answer.document import Reading
+
+    path = one("RELU", [tensor("x", 4), tensor("y", 4)]).write(tmp_path / "model.tflite")
+    with pytest.raises(InputError, match="leaves shapes open alone"):
+        read_network(str(path), Reading(dims={"batch": 1}))
+
+
+def small_models() -> list[bytes]:
+    controlled = (_calls(), branching(), looping(3), looping(None), looping(10**6), with_variables())
+    return [path.read_bytes() for path in MODELS] + [model.content() for model in controlled]
+
+
+def _calls() -> TfliteModel:
+    yes = TfliteTensor("yes", [], "BOOL", np.array(True))
+    options = ("IfOptions", {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 1})
+    calls = [
+        TfliteOperator("CALL", ["x"], ["m"], ("CallOptions", {"Subgraph": 1})),
+        TfliteOperator("IF", ["yes", "m"], ["y"], options),
+    ]
+    main = TfliteSubgraph([tensor("x", 4), yes, tensor("m", 4), tensor("y", 4)], calls, ["x"], ["y"])
+    relu = TfliteOperator("RELU", ["x"], ["z"])
+    return TfliteModel([main, TfliteSubgraph([tensor("x", 4), tensor("z", 4)], [relu], ["x"], ["z"])])
+
+
+def mutated(content: bytes, chance: random.Random) -> bytes:
+    """Return the file truncated, or with some bytes changed: half of them within the tables."""
+    if chance.random() < 0.2:
+        return content[: chance.randrange(len(content))]
+    changed = bytearray(content)
+    for _ in range(chance.choice((1, 2, 5, 20))):
+        near = min(len(content), 3000)
+        place = chance.choice((chance.randrange(len(content)), chance.randrange(near), -1 - chance.randrange(near)))
+        changed[place] = chance.choice((0, 1, 127, 128, 255, chance.randrange(256)))
+    return bytes(changed)
+
+
+def refusal_of(path: Path) -> str | None:
+    """Return why a file is refused, or None if it is read; any error except InputError fails the test."""
+    try:
+        layers_and_left_out(read_network(str(path)))
+    except InputError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning")
+def test_whatever_becomes_of_a_file_it_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
+    models, path = small_models(), tmp_path / "model.tflite"
+    refusals = 0
+    for seed in range(MUTATIONS):
+        chance = random.Random(seed)
+        path.write_bytes(mutated(chance.choice(models), chance))
+        line = refusal_of(path)
+        refusals += line is not None
+        assert line is None or (line.startswith(str(path)) and "\n" not in line), seed
+    assert MUTATIONS / 4 < refusals < MUTATIONS
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < GREATEST_KIB
+
+
+@pytest.mark.slow
+def test_many_tables_that_share_one_long_list_are_refused_at_once(tmp_path: Path) -> None:
+    names = [f"t{at}" for at in range(3000)]
+    operators = [TfliteOperator("ADD_N", [0] * 3000, [name]) for name in names[1:]]
+    model = network([tensor(name, 1) for name in names], operators, ["t0"], ["t1"])
+    assert "list more than a network has" in refused(model.content(), tmp_path)
+
+
+SIZES = ((7, 7), (8, 5), (12, 9))
+STEPS = ((1, 1), (2, 2), (2, 1), (3, 2))
+CASES = list(product(SIZES, ((1, 1), (3, 3), (2, 5)), STEPS, ("SAME", "VALID")))
+SAME, WITHOUT_PADDING = "SAME", "VALID"
+
+
+def pixels(size: int, kernel: int, stride: int, dilation: int, padding: str) -> int:
+    """Return the output size along an axis in TFLite's reference (kernels/padding.h, ComputeOutSize)."""
+    reach = (kernel - 1) * dilation + 1
+    return (size + stride - 1) // stride if padding == SAME else (size + stride - reach) // stride
+
+
+def alike(tflite_graph: Graph, onnx_graph: Graph) -> None:
+    """Check that the layers, and the sizes and shapes of all computed tensors, are equal."""
+    ours, theirs = (list(layers_and_left_out(graph)[0].values()) for graph in (tflite_graph, onnx_graph))
+    assert ours
+    assert ours == theirs
+    sizes = [
+        {each.name: (each.size_bytes, each.shape) for each in graph.tensors} for graph in (tflite_graph, onnx_graph)
+    ]
+    assert sizes[0] == sizes[1]
+
+
+def options(padding: str, strides: tuple[int, int], dilations: tuple[int, int]) -> dict[str, int]:
+    stated = {"Padding": int(padding == WITHOUT_PADDING), "StrideH": strides[0], "StrideW": strides[1]}
+    return {**stated, "DilationHFactor": dilations[0], "DilationWFactor": dilations[1]}
+
+
+def auto_pad(padding: str) -> str:
+    return "SAME_UPPER" if padding == SAME else WITHOUT_PADDING
+
+
+@pytest.mark.parametrize(("size", "kernel", "strides", "padding"), CASES)
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_convolutions(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    padding: str,
+    dilation: int,
+    tmp_path: Path,
+) -> None:
+    out = [pixels(*each, dilation, padding) for each in zip(size, kernel, strides, strict=True)]
+    if min(out) < 1:
+        pytest.skip("its kernel is larger than its input")
+    stated = ("Conv2DOptions", options(padding, strides, (dilation, dilation)))
+    tensors = [TfliteTensor("x", (2, *size, 6)), constant("w", 4, *kernel, 3), constant("b", 4)]
+    tensors.append(TfliteTensor("y", (2, *out, 4)))
+    path = network(tensors, [TfliteOperator("CONV_2D", "xwb", "y", stated)], "x", "y").write(tmp_path / "m.tflite")
+    node = make_node(
+        "Conv", ["x", "w", "b"], ["y"],
+        strides=strides, dilations=(dilation, dilation), auto_pad=auto_pad(padding), group=2,
+    )  # fmt: skip
+    parameters = [weight("w", (4, 3, *kernel)), weight("b", (4,))]
+    alike(read_tflite(path), read(model([node], [value("x", (2, 6, *size))], ["y"], parameters), tmp_path))
+
+
+@pytest.mark.parametrize(("size", "kernel", "strides", "padding"), CASES)
+def test_depthwise_convolutions(
+    size: tuple[int, int], kernel: tuple[int, int], strides: tuple[int, int], padding: str, tmp_path: Path
+) -> None:
+    out = [pixels(*each, 1, padding) for each in zip(size, kernel, strides, strict=True)]
+    stated = ("DepthwiseConv2DOptions", {**options(padding, strides, (1, 1)), "DepthMultiplier": 2})
+    tensors = [TfliteTensor("x", (1, *size, 3)), constant("w", 1, *kernel, 6), constant("b", 6)]
+    tensors.append(TfliteTensor("y", (1, *out, 6)))
+    operators = [TfliteOperator("DEPTHWISE_CONV_2D", "xwb", "y", stated)]
+    path = network(tensors, operators, "x", "y").write(tmp_path / "m.tflite")
+    node = make_node("Conv", ["x", "w", "b"], ["y"], strides=strides, auto_pad=auto_pad(padding), group=3)
+    parameters = [weight("w", (6, 1, *kernel)), weight("b", (6,))]
+    alike(read_tflite(path), read(model([node], [value("x", (1, 3, *size))], ["y"], parameters), tmp_path))
+
+
+@pytest.mark.parametrize(("size", "kernel", "strides", "padding"), CASES)
+@pytest.mark.parametrize("kind", ["MAX_POOL_2D", "AVERAGE_POOL_2D"])
+def test_pools(
+    kind: str, size: tuple[int, int], kernel: tuple[int, int], strides: tuple[int, int], padding: str, tmp_path: Path
+) -> None:
+    out = [pixels(*each, 1, padding) for each in zip(size, kernel, strides, strict=True)]
+    stated = {"Padding": int(padding == WITHOUT_PADDING), "StrideH": strides[0], "StrideW": strides[1]}
+    stated |= {"FilterHeight": kernel[0], "FilterWidth": kernel[1]}
+    tensors = [TfliteTensor("x", (2, *size, 6)), TfliteTensor("y", (2, *out, 6))]
+    operators = [TfliteOperator(kind, "x", "y", ("Pool2DOptions", stated))]
+    path = network(tensors, operators, "x", "y").write(tmp_path / "m.tflite")
+    named = "MaxPool" if kind == "MAX_POOL_2D" else "AveragePool"
+    node = make_node(named, ["x"], ["y"], kernel_shape=kernel, strides=strides, auto_pad=auto_pad(padding))
+    alike(read_tflite(path), read(model([node], [value("x", (2, 6, *size))], ["y"]), tmp_path))
+
+
+@pytest.mark.parametrize(("size", "kernel", "strides", "padding"), CASES)
+def test_transposed_convolutions_undo_the_sizes_of_a_convolution(
+    size: tuple[int, int], kernel: tuple[int, int], strides: tuple[int, int], padding: str, tmp_path: Path
+) -> None:
+    low = [pixels(*each, 1, padding) for each in zip(size, kernel, strides, strict=True)]
+    stated = {"Padding": int(padding == WITHOUT_PADDING), "StrideH": strides[0], "StrideW": strides[1]}
+    shape = TfliteTensor("s", [4], "INT32", np.array([1, *size, 4], np.int32))
+    tensors = [
+        shape,
+        constant("w", 4, *kernel, 6),
+        TfliteTensor("x", (1, *low, 6)),
+        TfliteTensor("y", (1, *size, 4)),
+    ]
+    operators = [TfliteOperator("TRANSPOSE_CONV", "swx", "y", ("TransposeConvOptions", stated))]
+    path = network(tensors, operators, "x", "y").write(tmp_path / "m.tflite")
+    graph = read_tflite(path)
+    pads = graph.operators[0].attributes["pads"]
+    more = graph.operators[0].attributes["output_padding"]
+    node = make_node(
+        "ConvTranspose", ["x", "w"], ["y"], strides=strides, kernel_shape=kernel, pads=pads, output_padding=more
+    )
+    alike(graph, read(model([node], [value("x", (1, 6, *low))], ["y"], [weight("w", (6, 4, *kernel))]), tmp_path))
+
+
+def test_a_fully_connected_layer_is_a_product_with_a_row_of_weights_for_each_unit(tmp_path: Path) -> None:
+    tensors = [
+        TfliteTensor("x", (2, 12)),
+        constant("w", 5, 12),
+        constant("b", 5),
+        TfliteTensor("y", (2, 5)),
+    ]
+    path = network(tensors, [TfliteOperator("FULLY_CONNECTED", "xwb", "y")], "x", "y").write(tmp_path / "m.tflite")
+    node = make_node("Gemm", ["x", "w", "b"], ["y"], transB=1)
+    alike(
+        read_tflite(path),
+        read(model([node], [value("x", (2, 12))], ["y"], [weight("w", (5, 12)), weight("b", (5,))]), tmp_path),
+    )

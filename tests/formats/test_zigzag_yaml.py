@@ -129,12 +129,7 @@ def test_a_workload_file_is_layers_with_strides_dilations_and_padding_of_each_ax
     strided, added = zigzag_workload(WORKLOAD, "work.yaml")
     assert (strided.name, strided.kind) == ("strided", "Conv")
     assert strided.layer == Layer(
-        *(1, 64, 3, 20, 30, 5, 7),
-        stride=(1, 2),
-        dilation=(3, 1),
-        padding=(3, 1, 4, 2),
-        weight_bits=4,
-        partial_bits=16,
+        *(1, 64, 3, 20, 30, 5, 7), stride=(1, 2), dilation=(3, 1), padding=(3, 1, 4, 2), weight_bits=4, partial_bits=16
     )
     assert (added.name, added.kind) == ("7", "Add")
     assert added.layer == Layer(g=64 * 20 * 30, partial_bits=16)

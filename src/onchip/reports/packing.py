@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 from onchip.answer.packing import Overflow, Packing, PackingProblem, StaticPacking, StaticPackingProblem
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.words import counted, exact_bytes, picked
 from onchip.reports.shared.facts import Proof, Rows, seconds_words
-
-AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class PackingOutcome:
         """The facts of the packing and its proof, or buffers that do not fit together."""
         result, capacity = self.result, self.capacity_bytes
         rows = [("buffers", f"{len(self.ids):,}"), *_capacity_rows(capacity)]
-        rows += _proof(result, "arena", "bytes", "every packing", self.seconds)
+        rows += Proof.of(result, "arena", "bytes", "every packing").rows
         if result.status is Status.INFEASIBLE:
             rows.append(("infeasible", f"the buffers need at least {exact_bytes(result.lower_bound)}"))
         if self.conflict:
@@ -44,12 +41,6 @@ class PackingOutcome:
 
 def _capacity_rows(capacity_bytes: int | None) -> Rows:
     return [] if capacity_bytes is None else [("capacity", exact_bytes(capacity_bytes))]
-
-
-def _proof(result: SearchResult[AnswerT], objective: str, unit: str, covers: str, seconds: float) -> Rows:
-    value, bound, gap = result.objective_value, result.bound, result.gap
-    spent = {"solve": seconds}
-    return Proof(result.status, objective, unit, value, bound, gap, covers, (), result.stopped_by, spent).rows
 
 
 def packing_object(outcome: PackingOutcome) -> dict[str, object]:
@@ -111,7 +102,7 @@ class MemoriesOutcome:
         """The facts of the packing and its proof, and those of each memory."""
         result, unit = self.result, "allocations" if self.objective == "allocations" else "bytes"
         rows = [("buffers", f"{len(self.ids):,}")]
-        rows += _proof(result, self.objective, unit, "every packing", self.seconds)
+        rows += Proof.of(result, self.objective, unit, "every packing").rows
         places = result.answer.places if result.answer else ()
         for memory, name in enumerate(self.names):
             inside = [index for index, place in enumerate(places) if place.memory == memory]
@@ -164,7 +155,7 @@ class OverflowOutcome:
         """The facts of the packing and its proof, and the buffers outside."""
         kept, bytes_outside = len(self.ids) - len(self.outside), self.result.objective_value or 0
         rows = [("buffers", f"{len(self.ids):,}, {kept:,} kept"), *_capacity_rows(self.problem.capacity_bytes)]
-        rows += _proof(self.result, "bytes outside", "bytes", "every packing", self.seconds)
+        rows += Proof.of(self.result, "bytes outside", "bytes", "every packing").rows
         if self.outside:
             share = f"{exact_bytes(bytes_outside)} ({self.outside_share:.1%})"
             rows.append(("outside", f"{share}: {', '.join(self.outside)}"))

@@ -44,7 +44,7 @@ from onchip.formats.onnx.nodes import (
     with_declared,
 )
 from onchip.formats.onnx.runtime_kinds import infer_runtime_kind, is_runtime_kind, missing_fact, required_outputs
-from onchip.formats.onnx.specification import ensure_operands_agree, may_have_shape, specified_types
+from onchip.formats.onnx.specification import ensure_operands_agree, specified_types
 
 GREATEST_LISTED: Final = 100
 """Largest number of contradictions that are listed; the rest is counted."""
@@ -157,11 +157,10 @@ class TypeInference:
             if is_constant:
                 self.constants.add_node(node)
             inferred = self._inferred(visit, self.types, is_constant=is_constant)
-            ensure_operands_agree(node, name, ChainMap(dict(inferred), self.types))
             kinds = {
                 output: self._resolve(output, inferred.get(output, onnx.TypeProto()), is_constant) for output in outputs
             }
-            self._drop_impossible_declarations(node, inferred, kinds)
+            ensure_operands_agree(node, name, ChainMap(kinds, self.types))
         if not _are_static(kinds, tuple(kinds)):
             self._resolve_by_bounds(node, name, kinds)
         if self.bounded:
@@ -241,19 +240,6 @@ class TypeInference:
             if shape is not None and 0 in shape and name not in self.bounded:
                 element_type = self.types[name].tensor_type.elem_type
                 self.constants.add_tensor(name, onnx.TensorProto(data_type=element_type, dims=shape))
-
-    def _drop_impossible_declarations(
-        self, node: onnx.NodeProto, inferred: Types, kinds: dict[str, onnx.TypeProto]
-    ) -> None:
-        """Restore the inferred types of outputs whose declared shape the node cannot write for any values."""
-        largest = None
-        for output in self._declarations.assumed.intersection(kinds):
-            largest = largest_types(node, self.types, self.constants) if largest is None else largest
-            most = static_shape(largest[output].kind) if output in largest else None
-            is_checked = output == node.output[0] or most is not None or kind_of(node) == "Split"
-            if is_checked and not may_have_shape(node, self.types, static_shape(kinds[output]) or (), most):
-                self._declarations.drop(output, kinds[output])
-                kinds[output] = inferred.get(output, onnx.TypeProto())
 
     def _resolve_by_bounds(self, node: onnx.NodeProto, name: str, kinds: dict[str, onnx.TypeProto]) -> None:
         """Replace types that follow from values by their bounds, if they are known."""
@@ -410,12 +396,6 @@ class Declarations:
         if static_shape(completed) is not None:
             self.assumed.add(name)
         return completed
-
-    def drop(self, name: str, declared: onnx.TypeProto) -> None:
-        """Note that the operator cannot write a tensor of the declared shape."""
-        self.assumed.discard(name)
-        self._types.pop(name, None)
-        self._contradictions.append(f"{name!r} is declared {list(static_shape(declared) or ())} and cannot be that")
 
     def remarks(self) -> tuple[str, ...]:
         """Return one line that lists all contradictions; empty without any."""

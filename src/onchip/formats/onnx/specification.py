@@ -490,41 +490,5 @@ def _fault_of_einsum(node: onnx.NodeProto, types: Types) -> tuple[str, str] | No
     return None
 
 
-def may_have_shape(node: onnx.NodeProto, types: Types, shape: tuple[int, ...], largest: tuple[int, ...] | None) -> bool:
-    """Return False if no values let the node write a first output of this shape.
-
-    `largest` is the largest shape of the output, if it is known.
-    """
-    given = _shape(node.input[0], types) if any(node.input[:1]) else None
-    if largest is not None:
-        return _is_within(shape, largest)
-    if given is None:
-        return True
-    kind = kind_of(node)
-    if kind == "Reshape":
-        return prod(shape) == prod(given)
-    if kind in ("Squeeze", "Unsqueeze"):
-        return [size for size in shape if size != 1] == [size for size in given if size != 1]
-    if kind == "Split":
-        return _is_within(shape, given)
-    if kind == "MaxUnpool":
-        return len(shape) == len(given) and shape[:2] == given[:2]
-    if kind == "Tile":
-        return len(shape) == len(given) and all(
-            size % one == 0 if one else not size for size, one in zip(shape, given, strict=True)
-        )
-    if kind.startswith("Reduce"):
-        is_kept = next((one.i for one in node.attribute if one.name == "keepdims"), 1)
-        if is_kept:
-            return len(shape) == len(given) and all(size in (1, one) for size, one in zip(shape, given, strict=True))
-        left = iter(given)
-        return all(size in left for size in shape)  # each size of the output is one of the input's, in their order
-    return True
-
-
-def _is_within(shape: tuple[int, ...], largest: tuple[int, ...]) -> bool:
-    return len(shape) == len(largest) and all(size <= most for size, most in zip(shape, largest, strict=True))
-
-
 def _shape(name: str, types: Types) -> tuple[int, ...] | None:
     return static_shape(types[name]) if name in types else None

@@ -83,9 +83,7 @@ class Interpreter:
     def _refusal(self, error: Exception) -> GraphError:
         lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         return GraphError(
-            f"ai-edge-litert refuses it: {lines[0][:_LONGEST_REASON]}",
-            self._place,
-            "a model that it can run",
+            f"ai-edge-litert refuses it: {lines[0][:_LONGEST_REASON]}", self._place, "a model that it can run"
         )
 
 

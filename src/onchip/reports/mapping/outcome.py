@@ -14,15 +14,7 @@ from onchip.answer.document import Claim, MappingDocument
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import SearchResult, Status, Stop
-from onchip.answer.words import (
-    counted,
-    objective_amount,
-    percent,
-    picked,
-    printable,
-    short_bytes,
-    short_energy,
-)
+from onchip.answer.words import counted, objective_amount, percent, picked, printable, short_bytes, short_energy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import summed, unknown_energy
 from onchip.arch.memory import DRAM, Operand

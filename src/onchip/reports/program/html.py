@@ -12,26 +12,10 @@ from onchip.arch.memory import Memory
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.plan_timeline import Timeline
 from onchip.reports.explain.history import ReloadPurpose
-from onchip.reports.program.outcome import (
-    Findings,
-    findings_rows,
-    recomputation_object,
-    states_object,
-    traffic_object,
-)
+from onchip.reports.program.outcome import Findings, findings_rows, recomputation_object, states_object, traffic_object
 from onchip.reports.shared.facts import DataTable, Rows
 from onchip.reports.shared.figures import DrawnResidencies, Json, level_line, shape_words, stacked_bars, ticks, trace
-from onchip.reports.shared.page import (
-    AnswerPage,
-    Section,
-    heading,
-    lead,
-    memory_parts,
-    moving,
-    section,
-    still,
-    table,
-)
+from onchip.reports.shared.page import AnswerPage, Section, heading, lead, memory_parts, moving, section, still, table
 from onchip.reports.shared.timeline import TIMELINE_WORDS, TimelineFigure
 from onchip.reports.shared.words import latency_rows
 from onchip.verify.figures import Figures

@@ -24,7 +24,7 @@ from onchip.model.timeline.activity import LatencyParts
 from onchip.model.timeline.mac_count import MacCount, recomputed_macs
 from onchip.model.timeline.plan_timeline import Timeline, stated_timeline
 from onchip.reports.explain.history import History, ReloadCause, reload_causes
-from onchip.reports.shared.facts import DataTable, Proof, Rows, element_words, facts, picked_seconds
+from onchip.reports.shared.facts import DataTable, MethodOutcome, Proof, Rows, element_words, facts, picked_seconds
 from onchip.reports.shared.words import latency_words
 from onchip.verify.figures import Figures
 from onchip.verify.rules import Violation
@@ -45,7 +45,7 @@ class Seconds:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(MethodOutcome[Plan]):
     """A planned network; `document` and `figures` are None without a plan.
 
     `required` is M_R; `min_peak_bytes` is M_P, None if it was not computed.
@@ -59,16 +59,6 @@ class Outcome:
     min_peak_bytes: int | None
     figures: Figures | None = None
     document: PlanDocument | None = None
-
-    @property
-    def answer(self) -> Plan | None:
-        """The plan, or None without one."""
-        return self.result.answer
-
-    @property
-    def gap(self) -> float | None:
-        """Relative distance of the objective value from its bound, or None without a plan."""
-        return self.result.gap
 
     @property
     def capacity_bytes(self) -> int:
@@ -231,12 +221,6 @@ def memory_words(memory: Memory, size: str) -> str:
 def least_need_words(need: OperatorNeed, setters: str) -> str:
     """Return `864 bytes, set by pool`, or `at most 864 bytes` if a smaller M_R was not ruled out."""
     return f"{'' if need.is_proven else 'at most '}{exact_bytes(need.need_bytes)}, set by {setters}"
-
-
-def memory_title(memory: Memory) -> str:
-    """Return `left, 4 KiB, for input and weight`."""
-    title = f"{memory.name}, {short_bytes(memory.capacity_bytes)}"
-    return title if set(memory.holds) == set(Operand) else f"{title}, for {operand_words(memory)}"
 
 
 def operand_words(memory: Memory) -> str:
@@ -590,17 +574,9 @@ def plan_proof(outcome: Outcome) -> Proof:
     problem, result, seconds = outcome.problem, outcome.result, outcome.seconds
     placement = "any residencies" if problem.placement is Placement.DYNAMIC else "static placements"
     covered = result.space or f"{_ORDERS[problem.order]}, {placement} and addresses"
-    return Proof(
-        result.status,
-        _measure(problem, outcome.figures),
-        problem.objective.unit,
-        result.objective_value,
-        result.bound,
-        result.gap,
-        covered + (f"; optimal among {result.optimal_among}" if result.optimal_among else ""),
-        stopped_by=result.stopped_by,
-        seconds=picked_seconds(seconds.read, seconds.solve, seconds.verify, seconds.budget),
-    )
+    covered += f"; optimal among {result.optimal_among}" if result.optimal_among else ""
+    spent = picked_seconds(seconds.read, seconds.solve, seconds.verify, seconds.budget)
+    return Proof.of(result, _measure(problem, outcome.figures), problem.objective.unit, covered, seconds=spent)
 
 
 def _runs_again(figures: Figures, objective: Objective) -> str:

@@ -11,13 +11,7 @@ from typing import Final
 
 from onchip.answer.program import Began, Residency
 from onchip.answer.schedule import ScheduledStack
-from onchip.answer.words import (
-    counted,
-    exact_bytes,
-    short_amount,
-    short_bytes,
-    short_energy,
-)
+from onchip.answer.words import counted, exact_bytes, short_amount, short_bytes, short_energy
 from onchip.arch.memory import Memory
 from onchip.errors import InternalError
 from onchip.ir.graph import Graph

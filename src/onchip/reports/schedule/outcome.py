@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from onchip.reports.program.outcome import claim_rows, violation_object
 from onchip.reports.shared.facts import (
     CoveredShare,
     DataTable,
+    MethodOutcome,
     Proof,
     Rows,
     breakdown,
@@ -57,7 +58,7 @@ class ScheduleSeconds:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleOutcome:
+class ScheduleOutcome(MethodOutcome[Schedule]):
     """A scheduled network; without a schedule `tiles`, `figures` and `document` are None, and `why_not` says why.
 
     `network` has elements of the requested bits. `space` names the schedules for which the bound holds, `relaxation`
@@ -93,16 +94,6 @@ class ScheduleOutcome:
         """Restrictions of the schedules for which the bound holds, including those of the accelerator."""
         restriction = self.accelerator.restriction
         return {**self.space, **({"accelerator": restriction} if restriction else {})}
-
-    @property
-    def answer(self) -> Schedule | None:
-        """The schedule, or None without one."""
-        return self.result.answer
-
-    @property
-    def gap(self) -> float | None:
-        """Relative distance of the objective value from its bound, or None without a schedule."""
-        return self.result.gap
 
     @property
     def macs(self) -> int:
@@ -254,18 +245,11 @@ def schedule_proof(outcome: ScheduleOutcome) -> Proof:
     result, seconds = outcome.result, outcome.seconds
     restricted = [f"{what}: {how}" for what, how in outcome.proven_space.items() if how != "any"]
     free = [what for what, how in outcome.proven_space.items() if how == "any"]
-    return Proof(
-        result.status,
-        outcome.objective,
-        outcome.unit,
-        result.objective_value,
-        result.lower_bound,
-        result.gap,
-        "; ".join(restricted) or "every schedule",
-        (f"any {', '.join(free)}", *(f"not verified: {what}" for what in outcome.not_checked)),
-        Stop.COMPLETED if outcome.is_from_file else result.stopped_by,
-        picked_seconds(seconds.read, seconds.solve, seconds.verify),
-    )
+    covers = "; ".join(restricted) or "every schedule"
+    details = f"any {', '.join(free)}", *(f"not verified: {what}" for what in outcome.not_checked)
+    spent = picked_seconds(seconds.read, seconds.solve, seconds.verify)
+    proof = Proof.of(result, outcome.objective, outcome.unit, covers, details, spent)
+    return replace(proof, stopped_by=Stop.COMPLETED) if outcome.is_from_file else proof
 
 
 def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:

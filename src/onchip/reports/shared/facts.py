@@ -10,9 +10,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Generic, Literal
 
-from onchip.answer.result import Status, Stop
+from onchip.answer.result import AnswerT_co, SearchResult, Status, Stop
 from onchip.answer.words import objective_amount, percent, printable
 
 if TYPE_CHECKING:
@@ -137,6 +137,23 @@ def explained_bounds(is_requested: bool) -> Iterator[None]:
         _EXPLAINED.reset(token)
 
 
+class MethodOutcome(Generic[AnswerT_co]):
+    """The outcome of a method that has a `result`."""
+
+    __slots__ = ()
+    result: SearchResult[AnswerT_co]
+
+    @property
+    def answer(self) -> AnswerT_co | None:
+        """The answer, or None without one."""
+        return self.result.answer
+
+    @property
+    def gap(self) -> float | None:
+        """Relative distance of the objective value from its bound, or None without an answer."""
+        return self.result.gap
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """The claim of an answer: its status, the value of its objective, and the lower bound.
@@ -155,6 +172,21 @@ class Proof:
     details: tuple[str, ...] = ()
     stopped_by: Stop = Stop.COMPLETED
     seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        result: SearchResult[object],
+        objective: str,
+        unit: str,
+        covers: str,
+        details: tuple[str, ...] = (),
+        seconds: Mapping[str, float] | None = None,
+    ) -> Proof:
+        """Return the claim of a method's result; `seconds` are those of the method unless phases are given."""
+        value, bound, gap = result.objective_value, result.bound, result.gap
+        spent = {"solve": result.seconds} if seconds is None else seconds
+        return cls(result.status, objective, unit, value, bound, gap, covers, details, result.stopped_by, spent)
 
     @property
     def rows(self) -> Rows:

@@ -26,6 +26,7 @@ from onchip.reports.mapping.outcome import element_bits, objective_words
 from onchip.reports.shared.facts import (
     CoveredShare,
     DataTable,
+    MethodOutcome,
     Proof,
     Rows,
     breakdown,
@@ -74,7 +75,7 @@ class OutsideOperator:
 
 
 @dataclass(frozen=True, slots=True)
-class FusionOutcome:
+class FusionOutcome(MethodOutcome[FusionStrategy]):
     """The result of `fuse`; without a strategy `figures` and `document` are None, and `why_not` says why.
 
     `mapper` has mapped the layers of the strategy. There are no stacks if all operators are `outside`. Some of the
@@ -97,16 +98,6 @@ class FusionOutcome:
     accounting: str = "interpreter"
     outside: tuple[OutsideOperator, ...] = ()
     operators: int = 0
-
-    @property
-    def answer(self) -> FusionStrategy | None:
-        """The strategy, or None without one."""
-        return self.result.answer
-
-    @property
-    def gap(self) -> float | None:
-        """Relative distance of the objective value from its bound, or None without a strategy."""
-        return self.result.gap
 
     @property
     def sums(self) -> FusedSums:
@@ -199,22 +190,12 @@ def _energies_by_memory(sums: FusedSums) -> dict[str, float]:
 
 def fusion_proof(outcome: FusionOutcome) -> Proof:
     """Return the claim of a strategy: the bound covers all strategies and schedules."""
-    result = outcome.result
     restriction = outcome.accelerator.restriction
+    covers = "any fused groups, tiles and placements, mappings without memory bypass"
+    covers += f"; accelerator: {restriction}" if restriction else ""
     searched = f"{counted(outcome.costed, 'fused group')} costed, among {outcome.space}"
-    return Proof(
-        result.status,
-        outcome.objective,
-        outcome.unit,
-        result.objective_value,
-        result.lower_bound,
-        result.gap,
-        "any fused groups, tiles and placements, mappings without memory bypass"
-        + (f"; accelerator: {restriction}" if restriction else ""),
-        (searched, "`schedule` searches more placements and mappings, and finds addresses"),
-        result.stopped_by,
-        {"solve": result.seconds},
-    )
+    details = searched, "`schedule` searches more placements and mappings, and finds addresses"
+    return Proof.of(outcome.result, outcome.objective, outcome.unit, covers, details)
 
 
 def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
