@@ -27,6 +27,7 @@ from onchip.scheduling.moves.residency_path import ResidencyPath
 from onchip.scheduling.program.addresses import (
     AddressSpace,
     BytesInMemory,
+    NoOffsetsError,
     largest_gaps,
     offsets_of,
     packed,
@@ -277,14 +278,18 @@ def test_residencies_get_offsets_if_there_are_any(seed: int) -> None:
     memory = Memory("sram", chance.choice((5, 8, 12)), chance.choice((1, 1, 2)))
     residencies = some_residencies(chance, chance.randint(1, 6), 5)
 
-    ways = (placed_in_order, placed_where_free_longest, packed)
+    ways = (placed_where_free_longest, packed)
     for offsets in (way(memory, residencies) for way in ways):
         assert offsets is None or is_packed(memory, residencies, offsets)
+    in_order = placed_in_order(memory, residencies)
+    assert is_packed(memory, residencies[: len(in_order)], in_order)
     for is_timed in (False, True):
-        found = offsets_of([memory], {"sram": residencies}, is_timed=is_timed)
-
-        assert (found is not None) is has_offsets(memory, residencies, {})
-        assert found is None or is_packed(memory, residencies, found)
+        if has_offsets(memory, residencies, {}):
+            assert is_packed(memory, residencies, offsets_of([memory], {"sram": residencies}, is_timed=is_timed))
+        else:
+            with pytest.raises(NoOffsetsError) as error:
+                offsets_of([memory], {"sram": residencies}, is_timed=is_timed)
+            assert error.value.at == residencies[len(in_order)].at
 
 
 def test_bytes_that_were_free_first_are_taken_first() -> None:
@@ -305,11 +310,10 @@ def test_bytes_that_were_free_first_are_taken_first() -> None:
 def test_the_packer_finds_offsets_where_program_order_leaves_a_gap_too_few() -> None:
     memory = Memory("sram", 4)
     residencies = [BytesInMemory(0, 2, "a", 1), BytesInMemory(1, 5, "b", 1), BytesInMemory(3, 5, "c", 3)]
-    assert placed_in_order(memory, residencies) is None
+    assert len(placed_in_order(memory, residencies)) == 2
 
     offsets = offsets_of([memory], {"sram": residencies})
 
-    assert offsets is not None
     assert is_packed(memory, residencies, offsets)
 
 
@@ -322,9 +326,9 @@ def test_every_memory_has_offsets_of_its_own() -> None:
 
     offsets = offsets_of(memories, residencies)
 
-    assert offsets is not None
     assert all(is_packed(memory, residencies[memory.name], offsets) for memory in memories)
-    assert offsets_of([Memory("near", 3), memories[1]], residencies) is None
+    with pytest.raises(NoOffsetsError, match="'near'"):
+        offsets_of([Memory("near", 3), memories[1]], residencies)
 
 
 @pytest.mark.parametrize("seed", series(range(200), 50))
@@ -333,8 +337,7 @@ def test_the_largest_gap_is_that_of_all_aligned_ranges_without_residents(seed: i
     memory = Memory("sram", chance.choice((9, 16, 30)), chance.choice((1, 2, 4)))
     residencies = some_residencies(chance, chance.randint(0, 8), 6)
     offsets = placed_in_order(memory, residencies)
-    if offsets is None:
-        return
+    residencies = residencies[: len(offsets)]
     steps = sorted(chance.sample(range(30), 12))
 
     gaps = list(largest_gaps(memory, residencies, offsets, steps))

@@ -27,7 +27,7 @@ from onchip.ops.layers_of import Precision
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.moves.improvement import residencies_in
-from onchip.scheduling.program.addresses import BytesInMemory, Offsets, offsets_of, with_early_loads
+from onchip.scheduling.program.addresses import BytesInMemory, NoOffsetsError, Offsets, offsets_of, with_early_loads
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError, ScheduleQuestion
 from onchip.scheduling.program.places import FirstPlaces, Places
 from onchip.scheduling.program.runs import TiledNetwork
@@ -139,14 +139,12 @@ def assert_legal(tiles: TileGraph, accelerator: Accelerator, found: Composition)
 
 def refuses_workspaces(
     memories: Sequence[Memory], residencies: Mapping[str, Sequence[BytesInMemory]], *, is_timed: bool
-) -> Offsets | None:
+) -> Offsets:
     """Pack the residencies, but fail if they contain workspaces."""
-    names = {one.name for of_memory in residencies.values() for one in of_memory}
-    return (
-        None
-        if any(name.endswith(WORKSPACE) for name in names)
-        else offsets_of(memories, residencies, is_timed=is_timed)
-    )
+    workspaces = [one for of_memory in residencies.values() for one in of_memory if one.name.endswith(WORKSPACE)]
+    if workspaces:
+        raise NoOffsetsError("near", workspaces[0].at)
+    return offsets_of(memories, residencies, is_timed=is_timed)
 
 
 @pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
@@ -173,12 +171,21 @@ def test_workspaces_lie_in_gaps_beside_the_tensors_if_the_packer_fails_for_both(
     assert_legal(tiles, accelerator, found)
 
 
-def test_no_offsets_for_the_tensors_are_no_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_offsets_the_operator_is_named_whose_tensor_finds_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     _, composing = composer(STACKS["layers"], skip_chip())
     composed = composing.composed(Places())
-    monkeypatch.setattr("onchip.scheduling.program.composition.offsets_of", lambda *_, **__: None)
-    with pytest.raises(NoMappingError, match="no offsets"):
-        composing.addressed(composed)
+    steps = [step.operator for part in composed.composed for step in part.steps]
+    for at, operator in enumerate(steps):
+        instructions = [one for part in composed.composed for one in part.movements.instructions]
+        compute = next(number for number, one in enumerate(instructions) if one == Compute(operator))
+
+        def fails(*_: object, compute: int = compute, **__: object) -> Offsets:
+            raise NoOffsetsError("near", compute)
+
+        monkeypatch.setattr("onchip.scheduling.program.composition.offsets_of", fails)
+        with pytest.raises(NoMappingError, match="no offsets") as error:
+            composing.addressed(composed)
+        assert error.value.operator == steps[at]
 
 
 @pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)

@@ -49,24 +49,39 @@ class Growth:
             segments = found
 
     def _merged(self, segments: Sequence[Operators]) -> list[Operators]:
-        """Merge pairs of neighbouring segments with positive gain, greatest first, each segment at most once."""
-        gains: list[tuple[int, int]] = []
-        for at in range(len(segments) - 1):
-            if self.run.stop is not None:
-                break
-            together = (*segments[at], *segments[at + 1])
-            self._look(together)
-            gains.append((self._price(segments[at]) + self._price(segments[at + 1]) - self._price(together), at))
-        taken: set[int] = set()
-        for gain, at in sorted(gains, reverse=True):
-            if gain > 0 and not {at - 1, at, at + 1} & taken:
-                taken.add(at)
+        """Merge neighbouring segments with positive gain, greatest first, each segment at most once.
+
+        These are pairs, and three in a row where no pair of them gains: a map may fit on chip only if both of its
+        neighbours run in tiles.
+        """
+        gains: list[tuple[int, int, int]] = []
+        for count in (2, 3):
+            gaining = {at for _, at, _ in gains}
+            for at in range(len(segments) - count + 1):
+                if self.run.stop is not None:
+                    break
+                if not gaining & {at, at + 1}:
+                    gain = self._gain(segments[at : at + count])
+                    gains += [(gain, at, count)] if gain > 0 else []
+        taken: dict[int, int] = {}
+        free = set(range(len(segments)))
+        for _, at, count in sorted(gains, reverse=True):
+            if free.issuperset(range(at, at + count)):
+                taken[at] = count
+                free.difference_update(range(at, at + count))
         found: list[Operators] = []
         at = 0
         while at < len(segments):
-            found.append((*segments[at], *segments[at + 1]) if at in taken else segments[at])
-            at += 2 if at in taken else 1
+            count = taken.get(at, 1)
+            found.append(tuple(name for segment in segments[at : at + count] for name in segment))
+            at += count
         return found
+
+    def _gain(self, segments: Sequence[Operators]) -> int:
+        """Return by how much the price falls if these segments are one group."""
+        together = tuple(name for segment in segments for name in segment)
+        self._look(together)
+        return sum(map(self._price, segments)) - self._price(together)
 
     def _price(self, operators: Operators) -> int:
         """Return the price of the cheapest cuts of consecutive operators."""

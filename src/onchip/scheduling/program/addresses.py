@@ -15,7 +15,6 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Final, TypeAlias
 
 from onchip.answer.packing import Buffer, PackingProblem
@@ -111,6 +110,14 @@ Lenders: TypeAlias = Mapping[int, int]
 """Map from the Allocate of an output to that of the first tensor of which it takes the bytes."""
 
 
+class NoOffsetsError(Exception):
+    """Raised if no offsets were found; in program order the Allocate with number `at` is the first without a gap."""
+
+    def __init__(self, memory: str, at: int) -> None:
+        super().__init__(f"no offsets were found for the tensors in {memory!r}")
+        self.at = at
+
+
 def lenders_of(instructions: Sequence[Instruction], graph: Graph) -> Lenders:
     """Return the outputs that take the bytes of an input in place, which is freed after its operator has run."""
     begun: dict[tuple[str, str], int] = {}
@@ -133,8 +140,8 @@ def lenders_of(instructions: Sequence[Instruction], graph: Graph) -> Lenders:
 def _is_freed_behind(instructions: Sequence[Instruction], at: int, pair: InPlace, memory: str) -> bool:
     """Return True if an input is freed between the Compute after instruction `at` and the next, without a Copy."""
     has_run = False
-    for one in islice(instructions, at, None):
-        match one:
+    for number in range(at, len(instructions)):
+        match instructions[number]:
             case Compute():
                 if has_run:
                     return False
@@ -185,8 +192,8 @@ def with_offsets(instructions: Sequence[Instruction], offsets: Offsets, lenders:
 
 def offsets_of(
     memories: Sequence[Memory], residencies: Mapping[str, Sequence[BytesInMemory]], *, is_timed: bool = False
-) -> Offsets | None:
-    """Return offsets of all residencies; None if none were found.
+) -> Offsets:
+    """Return offsets of all residencies. Raises NoOffsetsError if none were found.
 
     With `is_timed` all get bytes that have been free for long, if that leaves room for all: nothing waits for them.
     """
@@ -196,10 +203,11 @@ def offsets_of(
         offsets = placed_where_free_longest(memory, own) if is_timed else None
         if offsets is None:
             offsets = placed_in_order(memory, own)
-        if offsets is None:
-            offsets = packed(memory, own)
-        if offsets is None:
-            return None
+        if len(offsets) < len(own):
+            packing = packed(memory, own)
+            if packing is None:
+                raise NoOffsetsError(memory.name, own[len(offsets)].at)
+            offsets = packing
         found |= offsets
     return found
 
@@ -229,8 +237,8 @@ def largest_gaps(
         yield best[1], best[0]
 
 
-def placed_in_order(memory: Memory, residencies: Sequence[BytesInMemory]) -> Offsets | None:
-    """Place each residency when it begins, in the tightest gap; None if one finds no gap."""
+def placed_in_order(memory: Memory, residencies: Sequence[BytesInMemory]) -> Offsets:
+    """Place each residency when it begins, in the tightest gap, up to the first that finds no gap."""
     space, offsets = AddressSpace(memory), dict[int, int]()
     ends = sorted(residencies, key=lambda one: one.until)
     ended = 0
@@ -240,7 +248,7 @@ def placed_in_order(memory: Memory, residencies: Sequence[BytesInMemory]) -> Off
             ended += 1
         offset = space.take(str(one.at), one.size_bytes)
         if offset is None:
-            return None
+            break
         offsets[one.at] = offset
     return offsets
 

@@ -36,6 +36,7 @@ from onchip.ops.layers_of import Precision
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
 from onchip.scheduling.mappings.mapped import Edition, KnownMappings, MappedNest, NestKey, key_of
 from onchip.scheduling.program.addresses import (
+    NoOffsetsError,
     largest_gaps,
     lenders_of,
     offsets_of,
@@ -330,8 +331,9 @@ class Composer:
         """Return the composition with these instructions at offsets; None if none were found."""
         lenders = lenders_of(instructions, self.network.graph)
         residencies = residencies_of(instructions, composition.memories, size_of, lenders)
-        offsets = offsets_of(composition.memories, residencies, is_timed=self.is_timed)
-        if offsets is None:
+        try:
+            offsets = offsets_of(composition.memories, residencies, is_timed=self.is_timed)
+        except NoOffsetsError:
             return None
         placed = with_offsets(instructions, offsets, lenders)
         return replace(
@@ -352,9 +354,12 @@ class Composer:
         size_of = partial(self._size_of, {})
         lenders = lenders_of(instructions, self.network.graph)
         residencies = residencies_of(instructions, composition.memories, size_of, lenders)
-        offsets = offsets_of(composition.memories, residencies, is_timed=self.is_timed)
-        if offsets is None:
-            raise NoMappingError(composition.stacks[0].operators[0], "no offsets were found for the tensors on chip")
+        try:
+            offsets = offsets_of(composition.memories, residencies, is_timed=self.is_timed)
+        except NoOffsetsError as error:
+            after = (one.operator for one in instructions[error.at :] if isinstance(one, Compute))
+            last = composition.composed[-1].steps[-1].operator
+            raise NoMappingError(next(after, last), str(error)) from None
         steps = [at for at, one in enumerate(instructions) if isinstance(one, Compute)]
         gaps = {
             memory.name: tuple(largest_gaps(memory, residencies[memory.name], offsets, steps))
