@@ -49,6 +49,6 @@ def test_three_in_a_row_are_merged_if_no_pair_of_them_gains() -> None:
     assert grown({**ALONE, "ab": 21, "bcd": 12, "cd": 20, "bcde": 11}) == ["a", "bcde"]
 
 
-def test_a_pair_that_gains_more_goes_before_three_in_a_row() -> None:
+def test_the_greatest_gain_goes_first() -> None:
     assert grown({**ALONE, "ab": 5, "cde": 10, "abcde": 14}) == ["abcde"]
-    assert grown({**ALONE, "bc": 5, "cde": 10}) == ["a", "bc", "d", "e"]
+    assert grown({**ALONE, "bc": 5, "cde": 10}) == ["a", "b", "cde"]
