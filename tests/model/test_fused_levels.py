@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -11,16 +12,16 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
-from onchip.errors import AcceleratorError
+from onchip.errors import AcceleratorError, InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.window import Window
 from onchip.model.accounting.conventions import DEFINES, Conventions
-from onchip.model.group.cost import StackCost, TileTypeCost, stack_cost
+from onchip.model.group.cost import StackCost, TileTypeCost, _freed_bits, stack_cost
 from onchip.model.group.levels import peak_bits
 from onchip.model.group.tiles import stack_tile
-from onchip.ops.fusable import AxisName, FeatureMap, Stack, tiled_axis
+from onchip.ops.fusable import AxisName, FeatureMap, Stack, back_calculation, tiled_axis
 from support.fused import Noting, fitting, level, machine, small_machine, with_capacity
-from support.stacks import ONE, addition, chain, convolution, fsrcnn
+from support.stacks import ONE, addition, chain, convolution, fsrcnn, random_stack
 
 WINDOW = Window(3, 1, 1, 1)
 LOCAL, GLOBAL = "activation_local_buffer", "activation_global_buffer"
@@ -367,3 +368,29 @@ def test_a_machine_without_a_level_for_an_operand_is_refused() -> None:
     bare = replace(machine(level("features", 64, Operand.INPUT, Operand.OUTPUT)), name="bare")
     with pytest.raises(AcceleratorError, match="accelerator 'bare': no memory on the chip holds weight"):
         stack_cost(chain(8, ONE), bare, Tiling(8, 8, OverlapMode.RECOMPUTE), fitting)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_map_frees_the_bytes_that_no_later_strip_needs(seed: int) -> None:
+    """Bytes of both maps are counted row by row here; the tile that needs most decides."""
+    random = Random(seed)
+    stack = random_stack(seed)
+    (source,), output = stack.inputs[:1], stack.output
+    strip = random.randint(1, output.rows)
+    tiling = Tiling(output.columns, strip, OverlapMode.RECOMPUTE)
+    try:
+        found = _freed_bits(stack, tiling, {source.name: LOCAL}, LOCAL, frozenset({source.name}))
+        tiles = back_calculation(stack, AxisName.ROWS, strip, cached=False).maps
+    except InputError:
+        return
+    needed, made = tiles[source.name].needed, tiles[output.name].computed
+    most = 0
+    for tile in range(len(made.stops)):
+        rows_needed = {row for at in range(tile, len(made.stops)) for row in range(needed.starts[at], needed.stops[at])}
+        rows_made = made.stops[tile]
+        gap = max(source.rows - min(rows_needed, default=source.rows), 0) if rows_needed else 0
+        most = max(most, gap * (source.size_bits // source.rows) + rows_made * (output.size_bits // output.rows))
+    whole = source.rows * (source.size_bits // source.rows) + output.rows * (output.size_bits // output.rows)
+    assert whole - most == found[LOCAL] or found[LOCAL] == 0 <= most - whole
+    assert not _freed_bits(stack, tiling, {source.name: LOCAL}, LOCAL, frozenset())
+    assert not _freed_bits(stack, tiling, {source.name: LOCAL}, DRAM, frozenset({source.name}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,20 +17,23 @@ from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.model.group.slices import cost_in_slices
+from onchip.ops.channel_slices import GroupInSlices
 from onchip.ops.fusable import pixels_in_tiles
 from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import Precision
 from onchip.scheduling.candidates.grouping import Grouper, demand_of
 from onchip.scheduling.fronts.mappers import MapperInTime
+from onchip.scheduling.fronts.stack_front import Surroundings
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.attempt import AttemptMaker
 from onchip.scheduling.program.composition import ScheduleQuestion
 from onchip.scheduling.program.from_strategy import places_of_strategy
+from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice
 from onchip.transform.groups.tiled import tile_graph
-from support.tiled import Network, conv
+from support.tiled import Network, conv, convolution
 
 
 @pytest.mark.parametrize("mode", OverlapMode)
@@ -80,7 +84,8 @@ def test_slices_counted_by_type_cost_what_they_cost_one_by_one(machine: str, cha
     grouper = Grouper(maker, None, FusionOptions())
     with mapper.quick(is_quick=True, is_hurried=True):
         nests = MapperInTime(grouper._layer_cost, run, {})
-        cost = cost_in_slices(network, layers, accelerator, stack.tiling, nests, {}, DRAM, {})
+        slices = GroupInSlices.of(network, names, channels)
+        cost = cost_in_slices(network, layers, accelerator, stack.tiling, slices, nests, {}, DRAM, {})
         choice = StackChoice(LayerSpan(0, len(layers.layers)), stack.tiling)
         places = places_of_strategy(network, (stack,), layers, ((choice, cost),))
         composed = grouper.composed(stack, places, run)
@@ -141,3 +146,45 @@ def test_keys_and_values_of_a_head_stay_while_tiles_run_through_its_rows(tmp_pat
     assert [one.tile.regions[0][1:3] for one in tiles if one.tile and one.tile.operator == names[-1]] == [
         ((head, head + 1), (row, row + 16)) for head in range(3) for row in range(0, 64, 16)
     ]
+
+
+def convolution_between_others(channels: int) -> Graph:
+    """Return a depthwise convolution of 14 x 14 pixels between two pointwise ones."""
+    network = Network(8)
+    source = network.input(1, 16, 14, 14)
+    first = conv(network, source, channels, 1)
+    between = convolution(network, first, channels, (3, 3), groups=channels)
+    assert between is not None
+    conv(network, between, 16, 1)
+    return network.graph()
+
+
+@pytest.mark.parametrize(
+    "tiling",
+    [
+        Tiling(14, 2, OverlapMode.RECOMPUTE),
+        Tiling(2, 14, OverlapMode.RECOMPUTE),
+        Tiling(14, 14, OverlapMode.RECOMPUTE, 96),
+    ],
+)
+def test_a_map_replaces_another_on_chip_tile_by_tile(tiling: Tiling) -> None:
+    """Both maps have 75,264 bytes, and the memory 131,072: the one leaves as far as no tile needs it."""
+    accelerator, run, network = load_accelerator("simba"), Run(), convolution_between_others(384)
+    question = ScheduleQuestion(network, accelerator, Precision(8).on(accelerator), ScheduleObjective.ENERGY)
+    mapper = BestMapper(accelerator, question.objective.of_layers, run)
+    maker = AttemptMaker(question, KnownMappings(mapper), mapper, run)
+    middle = network.operators[1]
+    (read,), (written,) = middle.inputs, middle.outputs
+    home = "global_buffer"
+    grouper = Grouper(maker, None, FusionOptions(tile=(tiling.columns, tiling.rows), mode=tiling.mode))
+    stacks = tuple(ScheduledStack((one.name,), tiling if one is middle else None) for one in network.operators)
+    around = Surroundings({read: home}, home, {}, frozenset({read}))
+    with mapper.quick(is_quick=True, is_hurried=True):
+        assert not grouper.counted((middle.name,), run, replace(around, read_last=frozenset())).options
+        (counted,) = grouper.counted((middle.name,), run, around, known=(tiling,)).options
+        places = Places({(2, written): home}, {(0, read): home}).with_all(counted.places.renumbered({0: 1}))
+        composition = maker.made(stacks, places).improver.best.composition
+    assert counted.stack.tiling == tiling
+    composed = composition.composed[1]
+    assert composed.energy_fj == pytest.approx(counted.figures.energy_fj, rel=0.05)
+    assert composed.traffic_bytes == counted.figures.traffic_bytes

@@ -14,16 +14,17 @@ from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
 from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Memory
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.spill.exact import solve_exactly
-from onchip.scheduling.fronts.stack_front import StackPrices
+from onchip.scheduling.fronts.stack_front import IN_DRAM, StackDemand, StackOption, StackPrices
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
-from onchip.scheduling.moves.residency_path import ResidencyPath
+from onchip.scheduling.moves.residency_path import FusedStep, ResidencyPath, Way
 from onchip.scheduling.program.addresses import (
     AddressSpace,
     BytesInMemory,
@@ -35,6 +36,7 @@ from onchip.scheduling.program.addresses import (
     placed_where_free_longest,
 )
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
+from onchip.scheduling.program.movements import OnChip
 from onchip.scheduling.program.places import Places, StackPlaces, planned_start, start_of_plan
 from onchip.scheduling.program.runs import TiledNetwork
 from onchip.search.budget.limits import Limits, Run
@@ -128,6 +130,35 @@ def test_a_search_without_time_keeps_the_given_places() -> None:
     assert path.found(given, Run(Limits(0.0))) == given
     composer.run = Run(Limits(0.0))
     assert path.found(given, Run()) is None
+
+
+@pytest.mark.parametrize("seed", series(range(40), 10))
+def test_a_group_lies_on_the_way_if_that_is_cheaper(seed: int) -> None:
+    """The group replaces the first two operators, and leaves all maps in DRAM."""
+    chance = random.Random(seed)
+    composer = composer_of(sums(chance, 4), 1, chance.choice((8, 10, 12, 16)))
+    path = ResidencyPath(composer, StackPrices(ScheduleObjective.TRAFFIC), WIDE)
+    group = ScheduledStack(("op0", "op1"), Tiling(1, 1, OverlapMode.RECOMPUTE))
+
+    def way(traffic_bytes: int | None) -> Way:
+        def groups(at: int, _: OnChip) -> list[FusedStep]:
+            if at or traffic_bytes is None:
+                return []
+            option = StackOption(group, Places(), StackDemand({}, traffic_bytes, 0, 0))
+            return [FusedStep(2, frozenset(), option, IN_DRAM)]
+
+        found = path.found_with_groups(Places(), Run(), groups)
+        assert found is not None
+        assert bool(found.fused) == (group in found.stacks)
+        assert found.price[2] == found.price[0]
+        return found
+
+    alone, free = way(None), way(0)
+    for traffic_bytes in range(0, 100, 7):
+        found = way(traffic_bytes)
+        assert found.price[0] == min(alone.price[0], free.price[0] + traffic_bytes)
+        if found.price[0] != alone.price[0]:
+            assert found.fused
 
 
 def one_memory(capacity_bytes: int) -> Accelerator:

@@ -158,7 +158,7 @@ def assert_legal(found: FoundSchedule, case: tuple[tuple[int, int], tuple[int, i
 
 
 def test_the_answer_is_the_best_of_several_starts() -> None:
-    """Only starts are tried, and the last is not the best."""
+    """Only starts are tried, and they differ."""
     question = ScheduleQuestion(
         skip_network(4, 4), skip_chip(40, 120), PRECISION, ScheduleObjective.LATENCY, uses_cache=False
     )
@@ -168,7 +168,7 @@ def test_the_answer_is_the_best_of_several_starts() -> None:
     value = search.solved().objective_value
 
     values = [attempt.value for attempt in search.attempts]
-    assert min(values) < values[-1]
+    assert min(values) < max(values)
     assert value == min(values) == min(one.best for one in told if one.best is not None)
 
 
@@ -202,7 +202,7 @@ def test_an_earlier_answer_is_never_made_worse(objective: ScheduleObjective) -> 
 
         def _start_layer_by_layer(self) -> None: ...
         def _start_from_plan(self) -> None: ...
-        def _start_from_blocks(self, *, knows_surroundings: bool = False) -> None: ...
+        def _start_from_blocks(self) -> None: ...
         def _improve_in_rounds(self) -> None: ...
 
     again = OnlyTheStart(question, options, Run()).solved()

@@ -13,20 +13,14 @@ class ScheduleParams:
     ----------
     share_of_residencies
         Share for the residencies of a start. Small networks end far below it; in large ones groups matter more.
-    share_of_best_residencies
-        The same for the fused groups if they are the best start: nothing else gains as much in the first seconds.
     share_of_plan
         Share for the plan from which a start is made.
     share_of_blocks
         Share for fused groups that grow by merging blocks of the network.
-    share_of_blocks_between
-        The same between maps that stay on chip.
     share_of_counting
         Share of a group search for groups with counted tiles; the remainder composes those that are chosen.
     times_as_long
         Ratio of the time for full descents to a tiling to that for coarse ones.
-    share_of_refining
-        Share of the time left for better tilings of the chosen groups; the remainder composes them.
     reserved
         Shares of each memory that stay free when tiles are counted again, since those before found no offsets.
     times_as_counted
@@ -74,13 +68,10 @@ class ScheduleParams:
     """
 
     share_of_residencies: float = 0.3
-    share_of_best_residencies: float = 0.6
     share_of_plan: float = 0.1
     share_of_blocks: float = 0.6
-    share_of_blocks_between: float = 0.4
     share_of_counting: float = 0.7
     times_as_long: float = 4.0
-    share_of_refining: float = 0.5
     reserved: tuple[float, ...] = (0.1, 0.3)
     times_as_counted: float = 1.05
     repairs: int = 16

@@ -26,7 +26,7 @@ from onchip.model.group.tiles import column_cache_bits, row_cache_bits
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import needed_bits
 from onchip.model.layer.ragged import boundaries
-from onchip.ops.fusable import AxisName, Stack, tiled_axis
+from onchip.ops.fusable import AxisName, Stack, back_calculation, tiled_axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +90,21 @@ def stack_cost(
     resident_bits: Mapping[str, int] | None = None,
     tiled: TiledStack | None = None,
     kept: frozenset[str] = frozenset(),
+    read_last: frozenset[str] = frozenset(),
 ) -> StackCost:
     """Return the cost of a fused group.
 
     `input_homes` names the memories of the group's inputs (default: DRAM), `output_home` that of its output. These maps
     take capacity there while the group runs; `resident_bits` is the capacity that other data take, by memory. `tiled`
-    is the tiled group, if known. Inputs that are `kept` are read where they are. Raises InputError for tiles larger
-    than the output, AcceleratorError if nothing fits or the accelerator's description is incomplete.
+    is the tiled group, if known. Inputs that are `kept` are read where they are. No later group reads the inputs
+    `read_last`: in strips of whole rows or columns, their pixels leave as soon as no tile needs them. Raises InputError
+    for tiles larger than the output, AcceleratorError if nothing fits or the accelerator's description is incomplete.
     """
     check_machine(accelerator)
     homes = input_homes or {}
     taken = _taken_bits(stack, homes, output_home, resident_bits or {})
+    for memory, bits in _freed_bits(stack, tiling, homes, output_home, read_last).items():
+        taken[memory] -= bits
     machine = FusedMachine(accelerator, conventions.levels_are_skipped, taken)
     _check_homes(stack, machine, homes, output_home)
     tiled = tiled or tiled_stack(stack, tiling, conventions)
@@ -157,13 +161,35 @@ def _check_homes(stack: Stack, machine: FusedMachine, homes: Mapping[str, str], 
 
 def _taken_bits(
     stack: Stack, homes: Mapping[str, str], output_home: str, resident_bits: Mapping[str, int]
-) -> Mapping[str, int]:
+) -> dict[str, int]:
     """Return the bits that resident data take, by memory, without DRAM."""
     taken = dict(resident_bits)
     whole = [(homes.get(one.name, DRAM), one.size_bits) for one in stack.inputs]
     for memory, bits in (*whole, (output_home, stack.output.size_bits)):
         taken[memory] = taken.get(memory, 0) + bits
     return {memory: bits for memory, bits in taken.items() if memory != DRAM}
+
+
+def _freed_bits(
+    stack: Stack, tiling: Tiling, homes: Mapping[str, str], output_home: str, read_last: frozenset[str]
+) -> Mapping[str, int]:
+    """Return by how many bits the inputs and the output take less than their sizes, in the tile where they take most.
+
+    In each tile the output has the pixels of all tiles so far, and inputs that are read last have those which this tile
+    or a later one needs. Only the memory of the output counts.
+    """
+    inputs = [one for one in stack.inputs if one.name in read_last and homes.get(one.name) == output_home]
+    is_row_by_row = tiling.columns == stack.output.columns
+    if not inputs or not (is_row_by_row or tiling.rows == stack.output.rows):
+        return {}
+    axis, size = (AxisName.ROWS, tiling.rows) if is_row_by_row else (AxisName.COLUMNS, tiling.columns)
+    maps = back_calculation(stack, axis, size, cached=False).maps
+    bits_of_pixel = {one.name: one.size_bits // max(1, axis.pixels(one)) for one in (*inputs, stack.output)}
+    made = maps[stack.output.name].computed.stops
+    absent = (axis.pixels(stack.output) - made) * bits_of_pixel[stack.output.name]
+    for one in inputs:
+        absent = absent + maps[one.name].needed.starts * bits_of_pixel[one.name]
+    return {output_home: max(0, int(absent.min()))}
 
 
 def _most(found: Iterable[Mapping[str, int]]) -> Mapping[str, int]:

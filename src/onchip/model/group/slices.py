@@ -26,24 +26,27 @@ def cost_in_slices(
     network: FusableNetwork,
     accelerator: Accelerator,
     tiling: Tiling,
+    group: GroupInSlices,
     mapper: Mapper,
     input_homes: Mapping[str, str],
     output_home: str,
     resident_bits: Mapping[str, int],
+    read_last: frozenset[str] = frozenset(),
 ) -> StackCost:
     """Return the cost of all operators of `graph`, whose layers are `network`, in slices of channels.
 
-    The other arguments are those of `stack_cost`. Raises InputError if the group has no such slices, AcceleratorError
+    `group` has them in these slices. The other arguments are those of `stack_cost`; slices of inputs that are
+    `read_last` leave behind the slice that reads them. Raises InputError if slices are no loop nests, AcceleratorError
     if nothing fits.
     """
-    group = GroupInSlices.of(graph, tuple(graph.operator), tiling.channels or 0)
     whole = replace(tiling, channels=None)
+    leaving = read_last - group.whole_reads
 
     def cost(number: int, kept: Mapping[str, str]) -> StackCost:
         homes = {**kept, **input_homes}
         stack = group.sliced(graph, network, number)
         others = dict(resident_bits)
-        for memory, bits in _rest_of_maps(network, stack, homes, output_home):
+        for memory, bits in _rest_of_maps(network, stack, homes, output_home, leaving):
             others[memory] = others.get(memory, 0) + bits
         return stack_cost(
             stack,
@@ -74,14 +77,19 @@ def cost_in_slices(
 
 
 def _rest_of_maps(
-    network: FusableNetwork, stack: Stack, homes: Mapping[str, str], output_home: str
+    network: FusableNetwork, stack: Stack, homes: Mapping[str, str], output_home: str, leaving: frozenset[str]
 ) -> list[tuple[str, int]]:
-    """Return the bits by memory of the inputs and the output that are in other slices than `stack`, a slice."""
-    rest = [
-        (homes.get(one.name, DRAM), all_of.size_bits - one.size_bits)
-        for all_of, one in zip(network.inputs, stack.inputs, strict=True)
-    ]
-    return [*rest, (output_home, network.layers[-1].output.size_bits - stack.output.size_bits)]
+    """Return the bits by memory of the inputs and the output that are in other slices than `stack`, a slice.
+
+    The output grows by as many channels as inputs that are `leaving` shrink, so most bits are there in the first slice
+    or in the last one.
+    """
+    pairs = zip(network.inputs, stack.inputs, strict=True)
+    rest = [(one.name, homes.get(one.name, DRAM), all_of.size_bits - one.size_bits) for all_of, one in pairs]
+    of_output = network.layers[-1].output.size_bits - stack.output.size_bits
+    shrinking = sum(bits for name, home, bits in rest if name in leaving and home == output_home)
+    stays = [(home, bits) for name, home, bits in rest if name not in leaving or home != output_home]
+    return [*stays, (output_home, max(of_output, shrinking))]
 
 
 def _kept(group: GroupInSlices, network: FusableNetwork, first: StackCost) -> Mapping[str, str]:

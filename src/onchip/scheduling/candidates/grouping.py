@@ -9,25 +9,27 @@ groups between them are composed tile by tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
-from typing import TypeAlias
+from operator import itemgetter
+from typing import Final, TypeAlias
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
-from onchip.arch.memory import DRAM, Operand
+from onchip.arch.memory import DRAM
 from onchip.errors import InputError
+from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.slices import cost_in_slices
 from onchip.model.layer.cost import LayerCost
 from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, recent_layer_cost
-from onchip.ops.fusable import Stack
+from onchip.ops.channel_slices import CHANNELS, GroupInSlices
+from onchip.ops.fusable import FusableNetwork, Layout, Stack
 from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import multiplies_matrices
 from onchip.scheduling.candidates.given import given_stacks_of
@@ -36,16 +38,20 @@ from onchip.scheduling.candidates.tile_sizes import TilingList, best_slices
 from onchip.scheduling.fronts.costs import dram_bits_of
 from onchip.scheduling.fronts.mappers import CostingStoppedError, MapperInTime
 from onchip.scheduling.fronts.stack_front import (
+    IN_DRAM,
     Operators,
     StackDemand,
     StackFront,
     StackOption,
     StackPrices,
+    Surroundings,
     cheapest_cuts,
 )
+from onchip.scheduling.moves.residency_path import FusedStep, ResidencyPath, Way
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.from_strategy import places_of_strategy
+from onchip.scheduling.program.movements import OnChip
 from onchip.scheduling.program.places import Places, memory_for_maps, places_inside
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
@@ -53,8 +59,12 @@ from onchip.transform.groups.stacks import LayerSpan, StackChoice
 from onchip.transform.groups.tile_graph import part_of_network
 from onchip.without_collecting import without_collecting
 
+MOST_NEIGHBOURS: Final = 3
+"""Operators in a row up to which every run is a candidate."""
 Structure: TypeAlias = str
 """Description of a group without names: groups with the same one have the same cost."""
+GroupKey: TypeAlias = tuple[bool, Structure, tuple[object, ...]]
+"""True for a coarse search of tilings, a group, and what is around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +77,24 @@ class GivenGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The memories on chip of a group's inputs and output, and the bits that other tensors take while it runs."""
+class _Layers:
+    """A run of operators as a separate network, with its slices of channels by their size as far as they are known."""
 
-    homes: Mapping[str, str] = field(default_factory=dict)
-    output_home: str = DRAM
-    taken_bits: Mapping[str, int] = field(default_factory=dict)
+    graph: Graph
+    network: FusableNetwork
+    _slices: dict[int, GroupInSlices | InputError] = field(default_factory=dict)
+
+    def in_slices(self, channels: int) -> GroupInSlices:
+        """Return the group in slices. Raises InputError if it has no such slices."""
+        if channels not in self._slices:
+            try:
+                self._slices[channels] = GroupInSlices.of(self.graph, tuple(self.graph.operator), channels)
+            except InputError as error:
+                self._slices[channels] = error
+        found = self._slices[channels]
+        if isinstance(found, InputError):
+            raise found
+        return found
 
 
 @dataclass(slots=True)
@@ -85,48 +107,74 @@ class Grouper:
     maker: AttemptMaker
     alone: ScheduleAttempt | None
     options: FusionOptions
-    knows_surroundings: bool = False
-    """True to cost groups between the maps that `alone` keeps on chip, instead of from DRAM to DRAM."""
-    _fronts: dict[tuple[bool, Structure], tuple[Operators, StackFront]] = field(default_factory=dict, init=False)
+    _fronts: dict[tuple[bool, Structure, tuple[object, ...]], tuple[Operators, StackFront]] = field(
+        default_factory=dict, init=False
+    )
     _mapped: dict[LayerProblem, LayerCost | None] = field(default_factory=dict, init=False)
-    _memory: str | None = field(init=False)
+    _tilings: dict[Structure, dict[Tiling, None]] = field(default_factory=dict, init=False)
+    """Good tilings of groups by their structure, whatever is around them."""
+    _fine: set[GroupKey] = field(default_factory=set, init=False)
+    """Groups between tensors on chip whose tilings are not coarse any more."""
+    _layers: dict[Operators, _Layers | None] = field(default_factory=dict, init=False)
+    memory: str | None = field(init=False)
     """The largest memory that holds feature maps, in which groups keep theirs."""
 
     def __post_init__(self) -> None:
-        self._memory = memory_for_maps(self.maker.question.accelerator)
+        self.memory = memory_for_maps(self.maker.question.accelerator)
 
     def chosen(self, run: Run) -> Iterator[tuple[Sequence[ScheduledStack], Places]]:
-        """Yield the groups of the cheapest cuts and their placements: coarse ones at once, then better ones in time.
+        """Yield groups and their placements, each time better ones: at first between maps in DRAM, at once.
 
-        Yields nothing if no group is chosen.
+        Then they are those of the cheapest way through the network with the tensors on chip as its state. Groups that
+        lie on it get better tilings, until all on the way have them. Yields nothing if no group is chosen.
         """
         alone = self.alone
-        if self._memory is None or alone is None:
+        if self.memory is None or alone is None:
             return
         params = self.maker.params
         counting = run.within(params.share_of_counting * run.seconds_left) if run.deadline.is_set else run
         far, written = self._far(alone), self._written
 
-        def front_of(operators: Operators, *, is_coarse: bool) -> StackFront | None:
+        def front_of(operators: Operators) -> StackFront | None:
             # A group can save little if all its inner maps are near the MACs anyway.
             is_worth_it = far.intersection(name for one in operators[:-1] for name in written[one])
-            return self._front_of(operators, counting, is_coarse=is_coarse) if is_worth_it else None
+            return self._front_of(operators, counting, is_coarse=True) if is_worth_it else None
 
         growth = Growth(self._prices, counting)
         for at, (stack, one) in enumerate(zip(alone.stacks, alone.improver.best.composition.composed, strict=True)):
             figures = StackDemand({}, one.traffic_bytes, one.cycles, one.energy_fj)
             own = alone.places.renumbered({at: 0})
             growth.fronts[stack.operators] = StackFront((StackOption(stack, own, figures),))
-        blocks, begun = list(self._blocks(alone)), run.seconds
-        growth.grow(blocks, partial(front_of, is_coarse=True))
+        growth.grow(list(self._blocks(alone)), front_of)
         coarse = cheapest_cuts(alone.stacks, growth.fronts, self._prices)
         if run.deadline.is_set and any(len(one.stack.operators) > 1 for one in coarse):
             yield _together(coarse)
-        if not run.deadline.is_set or counting.seconds_left > params.times_as_long * (run.seconds - begun):
-            growth.grow(blocks, partial(front_of, is_coarse=False))
-        stacks = self._cheapest_that_fit(alone.stacks, growth.fronts, run)
-        if any(len(one.stack.operators) > 1 for one in stacks):
-            yield _together(stacks)
+        steps = _StepsBetween(self, alone, growth.looked_at, run)
+        path = ResidencyPath(alone.improver.composer, self._prices, params.labels, is_narrow=True)
+        way: Way | None = None
+        while run.stop is None:
+            way = path.found_with_groups(alone.places, run, steps.after) or way
+            if way is None or not self._refined(way.fused, run):
+                break
+        if way is not None and way.fused:
+            yield way.stacks, way.places
+
+    def _refined(self, fused: Sequence[FusedStep], run: Run) -> bool:
+        """Search for better tilings of groups, each between what is around it; return False if all had them before."""
+        is_new = False
+        for one in fused:
+            operators, around = one.option.stack.operators, one.around
+            key = self._key(operators, around, is_coarse=True)
+            if key in self._fine or run.stop is not None:
+                continue
+            is_new = True
+            self._fine.add(key)
+            like, coarse = self._fronts[key]
+            of_like = around.renamed(self._names(operators, like))
+            every = (*coarse.options, *self._front_of(like, run, of_like, is_coarse=False).options)
+            best = StackFront(every).least(self._prices)
+            self._fronts[key] = like, StackFront(() if best is None else (best,))
+        return is_new
 
     def given(self, run: Run) -> GivenGroups | None:
         """Return the groups that the options name, in the best tilings found in time; None if none fits.
@@ -153,26 +201,6 @@ class Grouper:
             return None
         return GivenGroups(*_together(found), left_alone)
 
-    def _cheapest_that_fit(
-        self, alone: Sequence[ScheduledStack], fronts: dict[Operators, StackFront], run: Run
-    ) -> Sequence[StackOption]:
-        """Return the groups of the cheapest cuts; each has mappings and offsets when its tiles are composed, in time.
-
-        Counted tiles have the capacity of a memory in bytes. A group that does not fit with offsets is left out, and
-        cut again.
-        """
-        composed: set[Operators] = set()
-        while True:
-            stacks = cheapest_cuts(alone, fronts, self._prices)
-            new = [one for one in stacks if len(one.stack.operators) > 1 and one.stack.operators not in composed]
-            if not new or run.stop is not None:
-                return stacks
-            for at, one in enumerate(new):
-                share = self.maker.params.share_of_refining * run.seconds_left / (len(new) - at)
-                refining = run.within(share) if run.deadline.is_set else run
-                fronts[one.stack.operators] = self._that_fit(one, refining, run)
-                composed.add(one.stack.operators)
-
     def _that_fit(self, counted: StackOption, refining: Run, run: Run) -> StackFront:
         """Return the first option of a counted group that fits at about the counted price.
 
@@ -185,19 +213,17 @@ class Grouper:
         refined = self.counted(operators, refining).options
         better = [one for one in refined if self._prices.of(one.figures) <= price]
         smaller = (
-            one for share in self.maker.params.reserved for one in self.counted(operators, refining, share).options
+            one
+            for share in self.maker.params.reserved
+            for one in self.counted(operators, refining, reserved=share).options
         )
         plain = (replace(counted, places=places) for places in self._inside(counted.stack))
-        # The group is composed alone, with its inputs and its output in DRAM.
-        is_alone = self._around(operators) == Surroundings()
         best: StackOption | None = None
         for one in chain(better, (counted,), smaller):
             if not self.maker.has_time_for(self.maker.tile_operators_of(one.stack), times=2):
                 return StackFront((best or one,))
             if (found := self.composed(one.stack, one.places, run)) is None:
                 continue
-            if not is_alone:
-                return StackFront((replace(found, figures=one.figures),))
             if best is None or self._prices.of(found.figures) < self._prices.of(best.figures):
                 best = found
             dearer = self.maker.params.times_as_counted * self._prices.of(one.figures)
@@ -205,7 +231,7 @@ class Grouper:
                 break
         for one in plain if best is None else ():
             if (found := self.composed(one.stack, one.places, run)) is not None:
-                return StackFront((found if is_alone else replace(found, figures=one.figures),))
+                return StackFront((found,))
         return StackFront(() if best is None else (best,))
 
     @property
@@ -225,18 +251,15 @@ class Grouper:
         }
 
     def _far(self, alone: ScheduleAttempt) -> frozenset[str]:
-        """Return the feature maps that `alone` streams, or has elsewhere than in the memory nearest the MACs."""
+        """Return the feature maps that `alone` streams."""
         network, views, places = self.maker.question.network, self.maker.question.views, alone.places
-        levels = (one.memory for one in self.maker.question.accelerator.addressed)
-        nearest = next((one.name for one in levels if _holds_maps(one.holds)), None)
         running = [(at, network.operator[name]) for at, one in enumerate(alone.stacks) for name in one.operators]
         return frozenset(
             name
             for at, one in running
             for names, places_of in ((one.inputs, places.read), (one.outputs, places.written))
             for name in names
-            if one.name not in views
-            and ((at, name) not in places_of or (self.knows_surroundings and places_of[at, name] != nearest))
+            if one.name not in views and (at, name) not in places_of
         )
 
     def _blocks(self, alone: ScheduleAttempt) -> Iterator[Operators]:
@@ -261,35 +284,58 @@ class Grouper:
         if block:
             yield tuple(block)
 
-    def _front_of(self, operators: Operators, run: Run, *, is_coarse: bool) -> StackFront:
-        """Return the front of operators as one group; groups with the same structure are costed once."""
+    def front_between(self, operators: Operators, around: Surroundings, run: Run) -> StackFront:
+        """Return the front of operators as one group in these surroundings."""
+        return self._front_of(operators, run, around, is_coarse=True)
+
+    def _front_of(
+        self, operators: Operators, run: Run, around: Surroundings = IN_DRAM, *, is_coarse: bool
+    ) -> StackFront:
+        """Return the front of operators as one group; groups with the same structure are costed once.
+
+        If something is around the group, its known tilings are tried before others.
+        """
         if not self._may_be_one(operators):
             return StackFront()
-        around = self._around(operators)
-        structure = is_coarse, self._structure(operators, around)
-        if structure in self._fronts:
-            return self._front_like(operators, *self._fronts[structure])
-        front = self.counted(operators, run, is_coarse=is_coarse)
+        key = self._key(operators, around, is_coarse=is_coarse)
+        inside = key[1]
+        if key in self._fronts:
+            return self._front_like(operators, *self._fronts[key])
+        known = tuple(self._tilings.get(inside, ()) if around != IN_DRAM and is_coarse else ())
+        front = self.counted(operators, run, around, is_coarse=is_coarse, known=known)
+        self._tilings.setdefault(inside, {}).update(
+            {one.stack.tiling: None for one in front.options if one.stack.tiling}
+        )
         if run.stop is None:
-            self._fronts[structure] = operators, front
+            self._fronts[key] = operators, front
         return front
 
-    def counted(self, operators: Operators, run: Run, reserved: float = 0.0, *, is_coarse: bool = False) -> StackFront:
+    def _key(self, operators: Operators, around: Surroundings, *, is_coarse: bool) -> GroupKey:
+        return is_coarse, self._structure(operators), around.named(self._tensors(operators))
+
+    def counted(
+        self,
+        operators: Operators,
+        run: Run,
+        around: Surroundings = IN_DRAM,
+        reserved: float = 0.0,
+        *,
+        is_coarse: bool = False,
+        known: Sequence[Tiling] = (),
+    ) -> StackFront:
         """Return the front of a group: a good tiling, counted by tile types; a fair one if it is coarse.
 
-        A `reserved` share of every memory stays free.
+        The best of the `known` tilings is taken if one fits. A `reserved` share of every memory stays free.
         """
         question, prices = self.maker.question, self._prices
-        part = part_of_network(question.network, operators)
-        try:
-            network = fusable_of(part, question.precision)
-        except InputError:  # no tiling of these operators runs
+        run_of = self._layers_of(operators)
+        if run_of is None:
             return StackFront()
+        part, network = run_of.graph, run_of.network
         group, output = Stack(network.inputs, network.layers), network.layers[-1].output
         taken_bits = {
             one.memory.name: int(reserved * 8 * one.memory.capacity_bytes) for one in question.accelerator.addressed
         }
-        around = self._around(operators)
         homes = {one.name: around.homes[one.name] for one in network.inputs if one.name in around.homes}
         for memory, bits in around.taken_bits.items():
             taken_bits[memory] = taken_bits.get(memory, 0) + bits
@@ -300,7 +346,16 @@ class Grouper:
             try:
                 if tiling.channels is not None:
                     counted[tiling] = cost_in_slices(
-                        part, network, question.accelerator, tiling, mapper, homes, around.output_home, taken_bits
+                        part,
+                        network,
+                        question.accelerator,
+                        tiling,
+                        run_of.in_slices(tiling.channels),
+                        mapper,
+                        homes,
+                        around.output_home,
+                        taken_bits,
+                        around.read_last,
                     )
                     return prices.of(demand_of(counted[tiling]))
                 counted[tiling] = stack_cost(
@@ -311,22 +366,38 @@ class Grouper:
                     input_homes=homes,
                     output_home=around.output_home,
                     resident_bits=taken_bits,
+                    read_last=around.read_last,
                 )
             except (InputError, CostingStoppedError):
                 return None
             is_quick = self.maker.has_time_for(counted[tiling].tiles * len(group.layers))
             return prices.of(demand_of(counted[tiling])) if is_quick else None
 
-        most = max(1, int(self._largest_share(operators) * output.rows * output.columns))
-        tiling = TilingList.of(output, self.options).descend(most, price_of, is_coarse=is_coarse)
-        if self.options.tile is None:
-            price = None if tiling is None else prices.of(demand_of(counted[tiling]))
-            tiling = best_slices(part, output, price_of, (price, tiling), is_coarse=is_coarse)
+        priced = ((price_of(one), one) for one in known)
+        _, tiling = min((one for one in priced if one[0] is not None), default=(None, None), key=itemgetter(0))
+        if tiling is None:
+            most = max(1, int(self._largest_share(operators, around) * output.rows * output.columns))
+            tiling = TilingList.of(output, self.options).descend(most, price_of, is_coarse=is_coarse)
+            shape = part.tensor[output.name].shape or ()
+            if self.options.tile is None and output.layout is Layout.IMAGE and len(shape) > CHANNELS:
+                price = None if tiling is None else prices.of(demand_of(counted[tiling]))
+                tiling = best_slices(output, shape[CHANNELS], price_of, (price, tiling), is_coarse=is_coarse)
         if tiling is None:
             return StackFront()
         stack, choice = ScheduledStack(operators, tiling), StackChoice(LayerSpan(0, len(network.layers)), tiling)
         places = places_of_strategy(part, (stack,), network, ((choice, counted[tiling]),))
         return StackFront((StackOption(stack, places, demand_of(counted[tiling])),))
+
+    def _layers_of(self, operators: Operators) -> _Layers | None:
+        """Return a run of operators as a separate network; None if no tiling of it runs."""
+        if operators not in self._layers:
+            question = self.maker.question
+            part = part_of_network(question.network, operators)
+            try:
+                self._layers[operators] = _Layers(part, fusable_of(part, question.precision))
+            except InputError:
+                self._layers[operators] = None
+        return self._layers[operators]
 
     def _layer_cost(self, problem: LayerProblem) -> LayerCost | None:
         """Return the cost of a layer with the mapping that a schedule would use at the same free capacities."""
@@ -334,7 +405,7 @@ class Grouper:
         found = self.maker.mappings.best(nest, problem.room_bytes)
         return None if found is None else recent_layer_cost(problem, found.mapping)
 
-    def _structure(self, operators: Operators, around: Surroundings) -> Structure:
+    def _structure(self, operators: Operators) -> Structure:
         """Return the description of a group in which tensors have numbers in place of names."""
         network, views, number = self.maker.question.network, self.maker.question.views, dict[str, int]()
         every: list[object] = []
@@ -345,36 +416,15 @@ class Grouper:
             kinds = [(each.shape, each.bits, each.size_bytes, each.role is Role.PARAMETER) for each in tensors]
             every += [one.kind, sorted(one.attributes.items()), one.in_place, one.workspace_bytes, one.stated]
             every += [name in views, len(one.inputs), len(one.outputs), places, kinds]
-        homes = sorted((number.get(name, -1), memory) for name, memory in around.homes.items())
-        return repr((every, homes, around.output_home, sorted(around.taken_bits.items())))
+        return repr(every)
 
-    def _around(self, operators: Operators) -> Surroundings:
-        """Return what `alone` keeps on chip around operators that run one after the other."""
-        alone, network = self.alone, self.maker.question.network
-        if alone is None or not self.knows_surroundings:
-            return Surroundings()
-        number = {name: at for at, stack in enumerate(alone.stacks) for name in stack.operators}
-        composed = alone.improver.best.composition.composed
-        first, last = number[operators[0]], number[operators[-1]]
-        before = composed[first - 1].movements.after if first else frozenset()
-        read = {name for one in operators for name in network.operator[one].inputs}
-        joined = [one for one in network.operators if one.name in self.maker.question.views and one.outputs[0] in read]
-        read.update(name for one in joined for name in one.inputs)
-        homes: dict[str, str] = {}
-        taken: dict[str, int] = {}
-        for tensor, _, held in before:
-            if tensor in read and network.tensor[tensor].role is not Role.PARAMETER:
-                homes[tensor] = held[-1]
-            else:
-                for memory in held:
-                    taken[memory] = taken.get(memory, 0) + 8 * network.tensor[tensor].size_bytes
-        output = network.operator[operators[-1]].outputs[0]
-        after = {tensor: held for tensor, _, held in composed[last].movements.after}
-        return Surroundings(homes, after[output][-1] if output in after else DRAM, taken)
+    def _names(self, operators: Operators, like: Operators) -> Mapping[str, str]:
+        """Map the tensors of a group to those of a group with the same structure."""
+        return dict(zip(self._tensors(operators), self._tensors(like), strict=True))
 
     def _front_like(self, operators: Operators, like: Operators, known: StackFront) -> StackFront:
         """Return the front of a group from that of a group with the same structure."""
-        names = dict(zip(self._tensors(like), self._tensors(operators), strict=True))
+        names = self._names(like, operators)
         return StackFront(
             tuple(
                 StackOption(ScheduledStack(operators, one.stack.tiling), one.places.renamed(names), one.figures)
@@ -421,7 +471,7 @@ class Grouper:
 
         Matrices that every tile reads whole, as the right factor of a product, stay there or are streamed by each tile.
         """
-        network, memory = self.maker.question.network, self._memory
+        network, memory = self.maker.question.network, self.memory
         if memory is None:
             yield Places()
             return
@@ -449,19 +499,90 @@ class Grouper:
             for name in outputs
         )
 
-    def _largest_share(self, operators: Operators) -> float:
-        """Return the share of each operator's feature maps that fits on chip together."""
+    def _largest_share(self, operators: Operators, around: Surroundings) -> float:
+        """Return the share of each operator's feature maps that fits on chip beside what is around the group."""
         network = self.maker.question.network
-        capacity = max(one.memory.capacity_bytes for one in self.maker.question.accelerator.addressed)
+        last = network.operator[operators[-1]].outputs[0]
+        outside = {*around.homes, *([last] if around.output_home != DRAM else [])}
+        free = max(
+            one.memory.capacity_bytes
+            - around.taken_bits.get(one.memory.name, 0) // 8
+            - sum(network.tensor[name].size_bytes for name, home in around.homes.items() if home == one.memory.name)
+            - (network.tensor[last].size_bytes if around.output_home == one.memory.name else 0)
+            for one in self.maker.question.accelerator.addressed
+        )
         needs = (
-            sum(network.tensor[name].size_bytes for name in (*operator.inputs, *operator.outputs))
+            sum(network.tensor[name].size_bytes for name in {*operator.inputs, *operator.outputs} - outside)
             for operator in map(network.operator.__getitem__, operators)
         )
-        return min(1.0, capacity / max(1, *needs))
+        return max(0.0, min(1.0, free / max(1, *needs)))
 
 
-def _holds_maps(holds: Sequence[Operand]) -> bool:
-    return {Operand.INPUT, Operand.OUTPUT} <= set(holds)
+@dataclass(slots=True)
+class _StepsBetween:
+    """Fused groups in place of operators that run one after the other, each between tensors on chip.
+
+    Operators may be a group if they are few, or among the `candidates`.
+    """
+
+    grouper: Grouper
+    alone: ScheduleAttempt
+    candidates: Collection[Operators]
+    run: Run
+    _order: tuple[str, ...] = field(init=False)
+    _graph: Graph = field(init=False)
+    """The operators as they run alone: readers of a concatenation that is not made read its parts."""
+    _begins: dict[int, list[Operators]] = field(init=False)
+    """Groups by the position of their first operator."""
+    _last_read: dict[str, int] = field(default_factory=dict, init=False)
+    """Position of the last operator that reads a tensor."""
+
+    def __post_init__(self) -> None:
+        self._order = tuple(name for stack in self.alone.stacks for name in stack.operators)
+        self._graph = self.alone.tiles.graph
+        for at, name in enumerate(self._order):
+            if name in self._graph.operator:
+                self._last_read.update(dict.fromkeys(self._graph.operator[name].reads, at))
+        self._begins = {at: list(self._groups(at)) for at in range(len(self._order))}
+
+    def _groups(self, at: int) -> Iterator[Operators]:
+        for size in range(1, len(self._order) - at + 1):
+            operators = self._order[at : at + size]
+            if size <= MOST_NEIGHBOURS or operators in self.candidates:
+                yield operators
+
+    def after(self, at: int, on_chip: OnChip) -> Iterator[FusedStep]:
+        """Yield the groups that begin with the operator at this position, with their output in DRAM and on chip."""
+        network = self.grouper.maker.question.network
+        for operators in self._begins[at]:
+            if self.run.stop is not None:
+                return
+            end = at + len(operators)
+            around, kept = self._around(operators, end, on_chip)
+            output = network.tensor[network.operator[operators[-1]].outputs[0]]
+            is_read = self._last_read.get(output.name, -1) >= end
+            homes = [DRAM, self.grouper.memory] if is_read and output.role is not Role.OUTPUT else [DRAM]
+            for home in filter(None, homes):
+                around = replace(around, output_home=home)
+                front = self.grouper.front_between(operators, around, self.run)
+                behind = kept if home == DRAM else kept | {(output.name, True, (home,))}
+                for option in front.options:
+                    yield FusedStep(end, behind, option, around)
+
+    def _around(self, operators: Operators, end: int, on_chip: OnChip) -> tuple[Surroundings, OnChip]:
+        """Return what is around a group, and the residents that stay behind it: those that are read later."""
+        graph, network = self._graph, self.grouper.maker.question.network
+        read = {name for one in operators for name in network.operator[one].inputs}
+        homes: dict[str, str] = {}
+        taken: dict[str, int] = {}
+        for tensor, _, held in on_chip:
+            if tensor in read and graph.tensor[tensor].role is not Role.PARAMETER:
+                homes[tensor] = held[-1]
+            else:
+                for memory in held:
+                    taken[memory] = taken.get(memory, 0) + 8 * graph.tensor[tensor].size_bytes
+        kept = frozenset(one for one in on_chip if self._last_read.get(one[0], -1) >= end)
+        return Surroundings(homes, DRAM, taken, frozenset(homes.keys() - {tensor for tensor, _, _ in kept})), kept
 
 
 def demand_of(cost: StackCost) -> StackDemand:

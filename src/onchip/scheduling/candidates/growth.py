@@ -24,7 +24,8 @@ class Growth:
     prices: StackPrices
     run: Run
     fronts: dict[Operators, StackFront] = field(default_factory=dict)
-    _looked_at: set[Operators] = field(default_factory=set, init=False)
+    looked_at: set[Operators] = field(default_factory=set, init=False)
+    """Runs of operators that were looked at, whether they are a group or not."""
     _front_of: FrontOf = field(default=lambda _: None, init=False)
 
     def grow(self, blocks: Sequence[Operators], front_of: FrontOf) -> None:
@@ -33,7 +34,7 @@ class Growth:
         `front_of` finds the front of a group; `fronts` keeps it.
         """
         self._front_of = front_of
-        self._looked_at.clear()
+        self.looked_at.clear()
         for block in blocks:
             self._look(block)
         self._merge_all(list(blocks))
@@ -93,9 +94,9 @@ class Growth:
         return list(cheapest_cuts(stacks, self.fronts, self.prices))
 
     def _look(self, operators: Operators) -> None:
-        if len(operators) < 2 or operators in self._looked_at or self.run.stop is not None:
+        if len(operators) < 2 or operators in self.looked_at or self.run.stop is not None:
             return
-        self._looked_at.add(operators)
+        self.looked_at.add(operators)
         found = self._front_of(operators)
         for option in () if found is None else found.options:
             self.fronts[operators] = self.fronts.get(operators, StackFront()).with_option(option)

@@ -8,15 +8,14 @@ from itertools import product
 
 from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.errors import InputError
-from onchip.ir.graph import Graph
-from onchip.ops.channel_slices import CHANNELS, GroupInSlices
-from onchip.ops.fusable import FeatureMap, Layout
+from onchip.ops.fusable import FeatureMap
 
 PriceOf = Callable[[Tiling], int | None]
 """Returns the price of a group in a tiling; None if no tile fits."""
 TIMES_AS_NARROW = 4
 """Ratio of the widths of tiles from which a descent may start."""
+MOST_HALVES = 6
+"""Times that channels are halved for slices: more slices than 64 hardly save bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,12 @@ class TilingList:
                 known[tiling] = price_of(tiling)
             return known[tiling]
 
-        starts = [(found, at) for at in self._starts(most_pixels) if (found := price(self._tiling(*at))) is not None]
+        starts: list[tuple[int, tuple[int, int, OverlapMode]]] = []
+        while not starts and most_pixels:
+            starts = [
+                (found, at) for at in self._starts(most_pixels) if (found := price(self._tiling(*at))) is not None
+            ]
+            most_pixels //= TIMES_AS_NARROW
         if not starts:
             smallest = ((0, 0, mode) for mode in self.modes)
             starts = [(found, at) for at in smallest if (found := price(self._tiling(*at))) is not None]
@@ -105,15 +109,20 @@ class TilingList:
 
 
 def best_slices(
-    graph: Graph, output: FeatureMap, price_of: PriceOf, than: tuple[int | None, Tiling | None], *, is_coarse: bool
+    output: FeatureMap,
+    channels: int,
+    price_of: PriceOf,
+    than: tuple[int | None, Tiling | None],
+    *,
+    is_coarse: bool,
 ) -> Tiling | None:
-    """Return the best of 2, 4, 8, ... slices of channels, or the given tiling if none has a lower price.
+    """Return the best of 2, 4, 8, ... slices of an image's channels, or the given tiling if none has a lower price.
 
-    `graph` has the operators of the group. Slices that are half as wide again as the best ones are tried, too. If the
-    search is coarse, it tries 4, 32, 256, ... slices.
+    Slices that are half as wide again as the best ones are tried, too. If the search is coarse, it tries 4 and 32
+    slices.
     """
     best, found = than
-    sizes = list(_slice_sizes(graph, output))
+    sizes = [-(-channels >> step) for step in range(1, MOST_HALVES + 1) if channels >> step]
     for size in sizes[1::3] if is_coarse else sizes:
         best, found = _better(best, found, _in_slices(output, size), price_of)
     if not is_coarse and found is not None and found.channels is not None:
@@ -127,19 +136,6 @@ def _better(
     """Return a tiling with its price if that is lower than the best so far, else the best."""
     price = price_of(tiling)
     return (price, tiling) if price is not None and (best is None or price < best) else (best, found)
-
-
-def _slice_sizes(graph: Graph, output: FeatureMap) -> Iterator[int]:
-    """Yield the channels of 2, 4, 8, ... slices of a group; none if the group has no slices."""
-    shape = graph.tensor[output.name].shape or ()
-    size = shape[CHANNELS] if output.layout is Layout.IMAGE and len(shape) > CHANNELS else 1
-    while size > 1:
-        size = -(-size // 2)
-        try:
-            GroupInSlices.of(graph, tuple(graph.operator), size)
-        except InputError:
-            continue
-        yield size
 
 
 def _in_slices(output: FeatureMap, channels: int) -> Tiling:

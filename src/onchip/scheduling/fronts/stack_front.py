@@ -7,11 +7,12 @@ its placements do not keep.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack
+from onchip.arch.memory import DRAM
 from onchip.model.program.figures import ScheduleFigures
 from onchip.scheduling.program.places import Places
 
@@ -51,6 +52,32 @@ class StackOption:
     stack: ScheduledStack
     places: Places
     figures: StackDemand
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The memories on chip of a group's inputs and output, and the bits that other tensors take while it runs."""
+
+    homes: Mapping[str, str] = field(default_factory=dict)
+    output_home: str = DRAM
+    taken_bits: Mapping[str, int] = field(default_factory=dict)
+    read_last: frozenset[str] = frozenset()
+    """Inputs that no later operator reads."""
+
+    def named(self, tensors: Sequence[str]) -> tuple[object, ...]:
+        """Return the surroundings of a group with numbers of its tensors in place of names."""
+        homes = tuple((tensors.index(name), memory) for name, memory in sorted(self.homes.items()))
+        read_last = tuple(tensors.index(name) for name in sorted(self.read_last))
+        return homes, self.output_home, tuple(sorted(self.taken_bits.items())), read_last
+
+    def renamed(self, names: Mapping[str, str]) -> Surroundings:
+        """Return the same surroundings of a group whose tensors have other names."""
+        homes = {names[name]: memory for name, memory in self.homes.items()}
+        return Surroundings(homes, self.output_home, self.taken_bits, frozenset(names[name] for name in self.read_last))
+
+
+IN_DRAM: Final = Surroundings()
+"""The surroundings of a group that reads and writes DRAM, with nothing else on chip."""
 
 
 @dataclass(frozen=True, slots=True)

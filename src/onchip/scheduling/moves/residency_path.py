@@ -1,21 +1,23 @@
-"""Residencies of all tensors at once: label setting over the groups, with the tensors on chip as the state.
+"""Residencies of all tensors at once, and fused groups with them: a shortest path with the tensors on chip as state.
 
 A label is a set of residents between two groups, with the cheapest way to it that was found. The groups that follow
-depend on the residents alone, so of labels with equal residents only the cheapest is kept. Capacity is counted in
-bytes. The limits on labels and on choices of a group make the search inexact.
+depend on the residents alone, so of labels with equal residents only the cheapest is kept. A step of the way is a group
+of the schedule, or a fused group in place of several. Capacity is counted in bytes. The limits on labels and on choices
+of a group make the search inexact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
 from typing import Final, TypeAlias
 
+from onchip.answer.schedule import ScheduledStack
 from onchip.arch.memory import Operand
 from onchip.model.program.compute_cost import MemoryRates, dram_cycles
-from onchip.scheduling.fronts.stack_front import StackDemand, StackPrices
+from onchip.scheduling.fronts.stack_front import StackDemand, StackOption, StackPrices, Surroundings
 from onchip.scheduling.program.composition import ComposedStack, Composer, NoMappingError
 from onchip.scheduling.program.movements import OnChip
 from onchip.scheduling.program.places import Places, StackPlaces
@@ -31,13 +33,39 @@ MOST_LEAVING: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
+class FusedStep:
+    """A fused group in place of all stacks up to number `end`; behind it `on_chip` is resident."""
+
+    end: int
+    on_chip: OnChip
+    option: StackOption
+    around: Surroundings
+
+
+StepsAfter: TypeAlias = Callable[[int, OnChip], Iterable[FusedStep]]
+"""Returns fused groups that begin with the stack of this number, where these tensors are on chip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The stacks of a way through the network with their places, and the fused groups among them."""
+
+    stacks: tuple[ScheduledStack, ...]
+    places: Places
+    fused: tuple[FusedStep, ...]
+    price: Price
+
+
+@dataclass(frozen=True, slots=True)
 class _Label:
-    """Residents between two groups, the price of all groups before, and the places of the last of these."""
+    """Residents between two groups, the price of all groups before, and the last of these with its places."""
 
     on_chip: OnChip
     price: Price = (0, 0, 0)
+    stack: ScheduledStack | None = None
     places: StackPlaces = field(default_factory=StackPlaces)
     before: _Label | None = None
+    fused: FusedStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +104,52 @@ class ResidencyPath:
 
         Tensors inside a group stay where `base` has them, and all tensors of the groups for which `run` has no time.
         """
+        found = self.found_with_groups(base, run, lambda *_: ())
+        return None if found is None else found.places
+
+    def found_with_groups(self, base: Places, run: Run, groups: StepsAfter) -> Way | None:
+        """Return the cheapest way on which fused groups may replace stacks; None as above."""
         given = base.by_stack()
-        labels = [_Label(frozenset())]
-        for stack in range(len(self.composer.stacks)):
-            found: dict[OnChip, _Label] = {}
+        count = len(self.composer.stacks)
+        found: list[dict[OnChip, _Label]] = [{} for _ in range(count + 1)]
+        found[0][frozenset()] = _Label(frozenset())
+        for stack in range(count):
             outer, own = self._outer(stack), given.get(stack, StackPlaces())
-            for label in labels:
+            for label in self._kept(found[stack].values()):
                 for places in (own,) if run.stop is not None else self._choices(outer, own, label.on_chip):
                     if self.composer.run.stop is not None:
                         return None
-                    one = self._continued(stack, places, label)
-                    if one is not None and (one.on_chip not in found or one.price < found[one.on_chip].price):
-                        found[one.on_chip] = one
-            labels = self._kept(found.values())
-        best = min(labels, key=lambda one: one.price, default=None)
-        return None if best is None else Places.of_stacks([*_places(best)][::-1])
+                    _offer(found[stack + 1], self._continued(stack, places, label))
+                for step in groups(stack, label.on_chip):
+                    _offer(found[step.end], self._fused(step, label))
+            found[stack].clear()
+        best = min(found[-1].values(), key=lambda one: one.price, default=None)
+        if best is None:
+            return None
+        way = [*_way(best)][::-1]
+        return Way(
+            tuple(one.stack for one in way if one.stack is not None),
+            Places.of_stacks([one.places for one in way]),
+            tuple(one.fused for one in way if one.fused is not None),
+            best.price,
+        )
 
     def _continued(self, stack: int, places: StackPlaces, label: _Label) -> _Label | None:
         try:
             group = self.composer.continued(stack, places, label.on_chip)
         except NoMappingError:
             return None
-        price, energy, traffic = label.price
-        price += self.prices.of(self._demand(group))
-        return _Label(
-            group.movements.after, (price, energy + group.energy_fj, traffic + group.traffic_bytes), places, label
-        )
+        price = self._with(label.price, self._demand(group))
+        return _Label(group.movements.after, price, self.composer.stacks[stack], places, label)
+
+    def _fused(self, step: FusedStep, label: _Label) -> _Label:
+        option = step.option
+        places = option.places.by_stack().get(0, StackPlaces())
+        return _Label(step.on_chip, self._with(label.price, option.figures), option.stack, places, label, step)
+
+    def _with(self, price: Price, demand: StackDemand) -> Price:
+        """Return a price with that of a group added."""
+        return price[0] + self.prices.of(demand), price[1] + demand.energy_fj, price[2] + demand.traffic_bytes
 
     def _demand(self, group: ComposedStack) -> StackDemand:
         """Return the demand of a group: its cycles are the turn of the array or that of DRAM, if this is longer."""
@@ -203,8 +251,14 @@ def _leaving(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield from combinations(names, count)
 
 
-def _places(label: _Label) -> Iterator[StackPlaces]:
-    """Yield the places of the groups, the last group first."""
+def _offer(found: dict[OnChip, _Label], one: _Label | None) -> None:
+    """Keep a label if it is the cheapest with its residents."""
+    if one is not None and (one.on_chip not in found or one.price < found[one.on_chip].price):
+        found[one.on_chip] = one
+
+
+def _way(label: _Label) -> Iterator[_Label]:
+    """Yield the labels of the groups before, the last group first."""
     while label.before is not None:
-        yield label.places
+        yield label
         label = label.before

@@ -207,21 +207,19 @@ class ScheduleSearch:
         if self._alone is None or attempt.improver.best.key < self._alone.improver.best.key:
             self._alone = attempt
 
-    def _start_from_blocks(self, *, knows_surroundings: bool = False) -> None:
-        """Take fused groups that are chosen by the schedule's own cost, with the maps around them in DRAM or on chip.
+    def _start_from_blocks(self) -> None:
+        """Take fused groups that are chosen by the schedule's own cost, with the maps around them in DRAM.
 
         Later groups are combined with those before by the moves.
         """
-        alone, params = self._alone, self.params
+        alone = self._alone
         if alone is None or self._is_over or not self.options.maps_stay:
             return
-        if knows_surroundings and not alone.places.written:
-            return
-        run = self._share(params.share_of_blocks_between if knows_surroundings else params.share_of_blocks)
+        run = self._share(self.params.share_of_blocks)
         attempt: ScheduleAttempt | None = None
+        grouper = Grouper(self._maker, alone, self.options.of_fusion)
         self._search_within(run)
         with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):
-            grouper = Grouper(self._maker, alone, self.options.of_fusion, knows_surroundings)
             for stacks, places in grouper.chosen(run):
                 self._search_within(self.run)
                 attempt = self._repaired(stacks, places) or attempt
@@ -341,11 +339,9 @@ class ScheduleSearch:
     def _descend(self, attempt: ScheduleAttempt) -> None:
         """Improve the residencies of a schedule with mappings that are found at once."""
         if self.options.maps_stay:
-            is_best = attempt is self.best and len(self.attempts) > 1
-            params = self.params
             with self._mapper.quick(is_quick=self._is_limited):
-                share = self._share(params.share_of_best_residencies if is_best else params.share_of_residencies)
-                self._place(attempt, share, params.labels, is_narrow=True)
+                share = self._share(self.params.share_of_residencies)
+                self._place(attempt, share, self.params.labels, is_narrow=True)
                 attempt.improver.improve(share)
 
     def _place(self, attempt: ScheduleAttempt, run: Run, labels: int, *, is_narrow: bool = False) -> None:
@@ -362,16 +358,12 @@ class ScheduleSearch:
 
     def _improve_in_rounds(self) -> None:
         most = self.params.rounds_in_vain if self._is_limited else self.params.rounds_without_limit
-        may_regroup = self.options.groups == OPTIMAL
         while self._in_vain < most and not self._is_over:
             in_order = sorted(self.attempts, key=lambda one: one.improver.best.key)
             before = in_order[0].improver.best.key
             self._improve(in_order[min(self._in_vain, len(in_order) - 1)])
             is_better = min(one.improver.best.key for one in self.attempts) < before
             self._in_vain = 0 if is_better else self._in_vain + 1
-            if not is_better and may_regroup:
-                may_regroup, self._in_vain = False, 0
-                self._start_from_blocks(knows_surroundings=True)
 
     @property
     def _is_over(self) -> bool:
