@@ -16,13 +16,14 @@ from onchip.answer.problem import Objective
 from onchip.api.networks import network_to_plan
 from onchip.api.plan import Request
 from onchip.api.target import Target
-from onchip.backends.c.calls import BYTES, Table, TensorOperand, move_call, table
+from onchip.backends.c.calls import BYTES, KernelCall, Table, TensorOperand, move_call, table, walk
 from onchip.backends.c.tflite_model import FixedPoint, LiteModel, divide_by_power, upper_half
 from onchip.backends.c.tiles import TensorParts, calls_of_region
 from onchip.ops.entries import geometry_of
 from onchip.search.budget.limits import Limits
 from onchip.simulate.kernels.tflite_kernels import TfliteKernels
-from support.c_projects import array_sizes, built, needs_a_compiler, planned, refusal
+from support.c_projects import ROOM, array_sizes, built, needs_a_compiler, planned, refusal
+from support.diamond import Program
 from support.micro_models import Maps, random_maps
 from support.series import series
 
@@ -68,6 +69,35 @@ def test_every_operator_runs_in_tiles_along_any_axis(axis: int, tmp_path: Path) 
     assert len(tiles) > 5
     project = built(model, Request(str(model), Reading(tiles=tiles), Target(sram=2**20, alignment_bytes=16)))
     assert project.is_right, project.said
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("mode", ["recompute", "h-cached"])
+def test_a_fused_graph_runs_on_the_weights_of_its_model(mode: str, onchip: Program, tmp_path: Path) -> None:
+    maps = Maps(Random(5), 20, channels=4)
+    maps.convolution(8, 3, 2)
+    maps.residual()
+    maps.padded_depthwise(2)
+    maps.convolution(4, 1)
+    model, graph = maps.network().write(tmp_path / "model.tflite"), tmp_path / "tiled.json"
+    fused = "--accelerator", "edge-tpu-like", "--method", "loma", "--groups", "one", "--tile", "3x2", "--mode", mode
+    assert onchip("fuse", model, *fused, "--emit-graph", graph).code == 0
+    project = built(graph, Request(str(graph), Reading(), ROOM, Objective.PEAK, limits=LIMITS))
+    assert "banded_" in (project.folder / "network.c").read_text()
+    assert project.is_right, project.said
+    assert array_sizes(project.folder)["arena_sram"] == project.project.arenas["sram"]
+    ended = onchip("run", tmp_path / "tiled.plan.json", graph, "--json")
+    assert (ended.code, ended.json["kernels"], ended.json["run"]["relative_difference"]) == (0, "ai-edge-litert", 0)
+    model.write_bytes(model.read_bytes() + b"!")
+    assert "has changed" in onchip("run", tmp_path / "tiled.plan.json", graph).err
+
+
+def test_parts_of_a_pad_are_filled_by_one_call() -> None:
+    call = KernelCall("fill", (4 * 5 * 3, 1, table("zero", [7], "int8"), TensorOperand("y", BYTES)))
+    (cut,) = calls_of_region(call, "op", ((4, 5, 3), 1), ((1, 4), (0, 4), (0, 3)))
+    assert cut.function == "move"
+    assert cut.arguments[0] == walk((3, 12), (15, 1), (0, 0))
+    assert cut.written == TensorOperand("y", BYTES, 15)
 
 
 def test_parts_of_a_tensor_are_found_by_their_indices_in_the_whole() -> None:

@@ -11,14 +11,14 @@ from onchip.answer.document import Claim, CostModel, Granularity, Reading, Strat
 from onchip.answer.strategy import FusionStrategy, StrategyFigures, nested_figures
 from onchip.api.check import AnswerCheck
 from onchip.api.check_mapping import accelerator_named
-from onchip.api.networks import Network, ensure_reading_is, read_network
+from onchip.api.networks import Network, ensure_reading_is, is_model, read_network
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, unknown_energy
 from onchip.errors import InputError, UsageError
 from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_sha256
-from onchip.formats.own.graph_json import graph_sha256
+from onchip.formats.own.graph_json import WeightSource, graph_sha256
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph
 from onchip.model.accounting.accounting import AccountingName
@@ -161,13 +161,23 @@ WIDTHS_THAT_RUN = (8, 16, 32, 64)
 @phase("reading")
 def network_to_tile(source: str, reading: Reading) -> Graph:
     """Return the network for tiling; raises UsageError if no tile graph of it could be planned and run."""
-    if reading.bits not in WIDTHS_THAT_RUN:
-        expected = f"some of {', '.join(map(str, WIDTHS_THAT_RUN))} to emit a graph"
-        raise UsageError(f"elements of {reading.bits} bits are not cut into bands", place="bits", expected=expected)
     if reading.granularity is not Granularity.FUSED:
         what = "a reader of the graph of tiles would fuse the nodes"
         raise UsageError(what, place="granularity", expected=f"{Granularity.FUSED} to emit a graph")
-    return read_network(source, reading)
+    graph = read_network(source, reading)
+    others = sorted({one.bits for one in graph.tensors if one.bits not in (None, *WIDTHS_THAT_RUN)})
+    if others:
+        expected = f"some of {', '.join(map(str, WIDTHS_THAT_RUN))} to emit a graph"
+        raise UsageError(f"elements of {others[0]} bits are not cut into bands", place="bits", expected=expected)
+    return graph
+
+
+def weights_to_keep(source: str, reading: Reading, graph: Graph) -> WeightSource | None:
+    """Return the model whose weights the tiles of `graph` use; None without a model, or for other element widths."""
+    if not is_model(source) or not Path(source).is_file():
+        return None
+    has_own_bits = reading.bits is None or graph == read_network(source, replace(reading, bits=None))
+    return WeightSource(Path(source), reading.bindings) if has_own_bits else None
 
 
 @phase("cutting into tiles")

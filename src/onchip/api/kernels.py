@@ -12,7 +12,7 @@ import numpy as np
 from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
 from onchip.answer.schedule import WORKSPACE
-from onchip.api.networks import PROGRAM_SUFFIX, Network, is_model, network_to_plan, read_network, text_of
+from onchip.api.networks import PROGRAM_SUFFIX, Network, is_model, model_of, network_to_plan, read_network, text_of
 from onchip.arch.memory import Memory
 from onchip.errors import DifferentShapeError, InputError, UsageError
 from onchip.ir.graph import Graph
@@ -39,7 +39,10 @@ def kernels_of(network: Network, reading: Reading, graph: Graph, values: RunValu
     whole = network_to_plan(network, reading)
     if reading.cap_tensors:
         whole = graph
-    if is_model(network):
+    model, model_reading = model_of(network) or ("", None)
+    if model_reading is not None and _has_its_own_bits(network, reading, whole):
+        return _runtime_kernels(model, model_reading, graph, network_to_plan(model, model_reading), values)
+    if model and model_reading is None:
         return _model_kernels(network, reading, graph, whole, values)
     if text_of(network).endswith(PROGRAM_SUFFIX) and graph == whole and _has_its_own_bits(network, reading, whole):
         return _program_kernels(network, reading, graph, values)

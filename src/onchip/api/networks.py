@@ -13,7 +13,7 @@ from onchip.answer.problem import Problem
 from onchip.api.phases import phase
 from onchip.arch.sizes import GREATEST_TOTAL_BYTES
 from onchip.errors import GraphError, InputError, UsageError, nearest_first
-from onchip.formats.own.graph_json import bundled_networks, layer_table, load_network, read_graph
+from onchip.formats.own.graph_json import bundled_networks, layer_table, load_network, read_graph, weights_of_graph
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ops.layers_of import NetworkLayers, Precision, layers_of, with_elements_of
@@ -169,6 +169,20 @@ def _total_is_in_range(graph: Graph) -> None:
 def is_model(network: Network) -> bool:
     """Return True if a runtime can run the network's operators."""
     return text_of(network).endswith(MODEL_SUFFIXES)
+
+
+def model_of(network: Network) -> tuple[str, Reading | None] | None:
+    """Return the model with a network's weights, and its reading if the network is a graph in tiles of the model.
+
+    Returns None for a network without weights. Raises InputError if a graph file's model is missing or has changed.
+    """
+    source = text_of(network)
+    if is_model(network):
+        return source, None
+    if (isinstance(network, Graph) and network.origin is None) or not source.endswith((".json", ".json.gz")):
+        return None
+    weights = weights_of_graph(Path(source))
+    return None if weights is None else (str(weights.model), Reading.of(weights.bindings))
 
 
 def _read_raw(network: Network, bindings: Bindings) -> Graph:

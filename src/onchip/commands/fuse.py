@@ -22,6 +22,7 @@ from onchip.errors import GraphError, UsageError
 
 if TYPE_CHECKING:
     from onchip.api.fuse import FusionRequest
+    from onchip.formats.own.graph_json import WeightSource
     from onchip.ir.graph import Graph
 
 GRAPH_SUFFIXES = (".json", ".json.gz")
@@ -113,11 +114,12 @@ def _check(strategy: Path, options: FuseOptions) -> ExitCode:
 
 @dataclass(frozen=True, slots=True)
 class EmittedGraph:
-    """The output path of a tile graph; `graph` is the network, named `source`."""
+    """The output path of a tile graph; `graph` is the network, named `source`, and `weights` its model."""
 
     path: Path
     source: str
     graph: Graph
+    weights: WeightSource | None = None
 
     @classmethod
     def to(cls, path: Path | None, reading: Reading, source: str, *others: str) -> EmittedGraph | None:
@@ -125,7 +127,7 @@ class EmittedGraph:
 
         Raises InputError if no strategy's tile graph could be written there and read again.
         """
-        from onchip.api.check_strategy import network_to_tile
+        from onchip.api.check_strategy import network_to_tile, weights_to_keep
         from onchip.formats.files import ensure_writable
 
         if path is None:
@@ -136,15 +138,16 @@ class EmittedGraph:
                 "the file name has another suffix", file=str(path), place="--emit-graph", expected=expected
             )
         ensure_writable(path, inputs=(source, *others))
-        return cls(path, source, network_to_tile(source, reading))
+        graph = network_to_tile(source, reading)
+        return cls(path, source, graph, weights_to_keep(source, reading, graph))
 
     def write(self, document: StrategyDocument) -> None:
         """Write the network in the tiles of a legal strategy; raises GraphError if it cannot be tiled so."""
         from onchip.api.check_strategy import tiled_graph
-        from onchip.formats.own.graph_json import write_graph
+        from onchip.formats.own.graph_json import write_tiles
 
         try:
             with phase("writing"):
-                write_graph(tiled_graph(document.answer, self.graph), self.path)
+                write_tiles(tiled_graph(document.answer, self.graph), self.path, self.weights)
         except GraphError as error:
             raise error.in_file(self.source) from None

@@ -16,7 +16,7 @@ from onchip.answer.words import picked, printable
 from onchip.api.check_plan import check_plan, ensure_whole_model
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file, priced_schedule
 from onchip.api.kernels import RunValues
-from onchip.api.networks import network_to_plan, text_of
+from onchip.api.networks import model_of, network_to_plan, text_of
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.arch.memory import DRAM, Memory, Operand
@@ -288,7 +288,6 @@ def project_export_lines(project: CProject) -> list[str]:
     return [f"arenas: {', '.join(arenas) or 'none'}; {others}", "`make run` in it builds it and checks its outputs"]
 
 
-_MODELS: Final = (".onnx", ".tflite")
 _INFERENCES_WITH_STATE: Final = 3
 """Number of inferences that the `main` of a project with state runs before it checks the outputs."""
 
@@ -300,21 +299,23 @@ def export_project(plan: Path, network: str, folder: Path, values: RunValues) ->
     The project's `main` checks outputs that the model's own runtime makes. Raises InputError for a plan that kernels
     cannot obey, GraphError for an operator without a kernel, OutputError for a folder that cannot be written.
     """
-    if not network.endswith(_MODELS):
-        raise UsageError("a C project needs a model's weights", file=network, expected="an .onnx or a .tflite file")
+    found = model_of(network)
+    if found is None:
+        expected = "an .onnx or a .tflite file, or a graph in tiles of one"
+        raise UsageError("a C project needs a model's weights", file=network, expected=expected)
     ensure_folder(folder)
     check = check_plan(plan, network, Target(), {})
     if not check.is_legal:
         return check, None
-    reading, graph = check.document.reading, check.problem.graph
+    graph, model, reading = check.problem.graph, found[0], found[1] or check.document.reading
     ensure_whole_model(check, plan, "a C project", takes_tiles=True)
     if any(one.tile for one in graph.operators):
-        graph = network_to_plan(network, reading)
+        graph = network_to_plan(model, reading)
         if graph.states:
             what = "the plan has state and tiles"
             raise InputError(what, file=str(plan), place="reading: tiles", expected="`tiles='never'`")
-    of_model = _tflite_in_c if network.endswith(".tflite") else _onnx_in_c
-    calls, orders, stored = of_model(Path(network), reading, graph, values, read_arrays(values.given, graph))
+    of_model = _tflite_in_c if model.endswith(".tflite") else _onnx_in_c
+    calls, orders, stored = of_model(Path(model), reading, graph, values, read_arrays(values.given, graph))
     try:
         project = c_project(check.problem, check.document.answer, StoredTensors(graph, orders), calls, stored)
     except InputError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise, product
@@ -141,7 +141,9 @@ class _Restriction:
         elif function in _COUNTS:
             yield from self._runs(_COUNTS[function])
         elif function == "fill":
-            yield from self._runs(0, element=cast("int", arguments[1]))
+            count, size, element, output = arguments  # the same element moves to every place
+            over = walk((cast("int", count),), (cast("int", size),), (0,))
+            yield from replace(self, call=KernelCall("move", (over, size, element, output)))._walked()
         elif function == "softmax_s8":
             yield from self._runs(0, cast("int", arguments[1]))
         elif (at := self.call.place_of("slices")) is not None:
@@ -217,12 +219,12 @@ class _Restriction:
             at = start + sum(place * one.steps[0] for place, one in zip(index, axes, strict=True))
             yield run, [at] * len(banded_parameters()[self.call.function])
 
-    def _runs(self, place: int, unit: int = 1, element: int = 1) -> Iterator[KernelCall]:
+    def _runs(self, place: int, unit: int = 1) -> Iterator[KernelCall]:
         """Yield a call for each run of the region; argument `place` counts blocks of `unit` elements."""
         for run, moved in self._blocks(cast("int", self.call.arguments[place]), unit):
             arguments = list(self.call.arguments)
             arguments[place] = run
-            yield self._moved(arguments, [element * at for at in moved])
+            yield self._moved(arguments, moved)
 
     def _slices(self, place: int) -> Iterator[KernelCall]:
         """Yield calls for blocks of outermost slices."""

@@ -1,4 +1,4 @@
-"""The graph file: a network as JSON, without weights; and the networks and layer tables that come with onchip.
+"""The graph file: a network as JSON, which may name a model with its weights; and bundled networks and layer tables.
 
 `tools/make_workloads.py` writes the networks as raw graphs of batch 1. Each layer table names its source and licence.
 """
@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from gzip import decompress
+from hashlib import file_digest
 from importlib.resources import files
+from os.path import relpath
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.errors import GraphError, UsageError
-from onchip.formats.files import canonical_sha256, document_text
-from onchip.formats.own.fields import FileKind, written
-from onchip.formats.validation import LARGEST_INTEGER, Doc, Format, errors_at, field_path
+from onchip.answer.bindings import Bindings
+from onchip.errors import GraphError, InputError, UsageError, errors_in_file
+from onchip.formats.files import canonical_sha256, document_text, read_file, write_file
+from onchip.formats.own.fields import BindingFields, FileKind, binding_fields, bindings_of, present, written
+from onchip.formats.validation import LARGEST_INTEGER, Doc, Format, errors_at, field_path, parse
 from onchip.ir.graph import Graph, State
 from onchip.ir.layer import Layer
 from onchip.ir.operator import ChannelSplits, InPlace, Operator, StatedCost
@@ -105,6 +110,13 @@ class StateFields(TypedDict):
     alias: NotRequired[Annotated[str, Doc("Another name of the output.")]]
 
 
+class WeightFields(BindingFields):
+    """The model with the weights of a graph in tiles, and the bindings with which the model was read."""
+
+    file: Annotated[str, Doc("Path of the model, relative to the folder of the graph file.")]
+    sha256: Annotated[str, Doc("SHA-256 of the model file.")]
+
+
 class GraphFields(TypedDict):
     """A graph file, with the operators in the given order."""
 
@@ -114,6 +126,40 @@ class GraphFields(TypedDict):
     tensors: Annotated[list[TensorFields], Doc("Tensors.")]
     operators: Annotated[list[OperatorFields], Doc("Operators in topological order, which is the given order.")]
     states: NotRequired[Annotated[list[StateFields], Doc("States that are kept between inferences.")]]
+    weights: NotRequired[Annotated[WeightFields, Doc("Model of which the graph has tiles.")]]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSource:
+    """A model file whose operators a graph has in tiles, and the bindings with which the model was read."""
+
+    model: Path
+    bindings: Bindings
+
+
+def weights_of_graph(path: Path) -> WeightSource | None:
+    """Return the model that a graph file names; None if it names none. Raises InputError for another or no model."""
+    fields = parse(GraphFields, GRAPH_FORMAT, read_file(path), str(path)).get("weights")
+    if fields is None:
+        return None
+    model = path.parent / fields["file"]
+    try:
+        found = _sha256_of(model)
+    except OSError:
+        what = f"its model {str(model)!r} cannot be read"
+        raise InputError(
+            what, file=str(path), place="weights.file", expected="the model of which it has tiles"
+        ) from None
+    if found != fields["sha256"]:
+        what = f"its model {str(model)!r} has changed"
+        raise InputError(what, file=str(path), place="weights.sha256", expected=f"{fields['sha256']}, not {found}")
+    with errors_in_file(str(path)):
+        return WeightSource(model, bindings_of(fields, GraphError))
+
+
+def _sha256_of(model: Path) -> str:
+    with model.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _graph_of(fields: GraphFields) -> Graph:
@@ -203,10 +249,21 @@ def _tile(fields: TileFields) -> Tile:
     )
 
 
-def graph_to_json(graph: Graph) -> str:
+def write_tiles(graph: Graph, path: Path, weights: WeightSource | None) -> None:
+    """Write a graph in tiles as `write_graph` does, with the model of its weights."""
+    fields = None if weights is None else _weight_fields(weights, path.parent)
+    write_file(path, graph_to_json(graph, fields).encode())
+
+
+def _weight_fields(weights: WeightSource, folder: Path) -> dict[str, object]:
+    file = Path(relpath(weights.model, folder)).as_posix()
+    return {"file": file, "sha256": _sha256_of(weights.model), **binding_fields(weights.bindings)}
+
+
+def graph_to_json(graph: Graph, weights: Mapping[str, object] | None = None) -> str:
     """Return the text of a graph file, one line per tensor and operator. Raises GraphError for text not Unicode."""
     fields = _graph_fields(graph)
-    head = {name: fields.pop(name) for name in ("format", "version", "name")}
+    head = {name: fields.pop(name) for name in ("format", "version", "name")} | present({"weights": weights})
     return document_text(head, {name: tuple(listed) for name, listed in fields.items()}, GraphError)
 
 
