@@ -22,7 +22,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -31,7 +31,7 @@ from shared.runner import count_processor_seconds, lines_of
 
 from onchip.answer.document import Reading
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.verb_options import LAYERS, ScheduleOptions
+from onchip.answer.options.verb_options import LAYERS, FusionOptions, ScheduleOptions
 from onchip.answer.problem import Count, Objective, Order
 from onchip.answer.result import Status
 from onchip.api.fuse import FusionRequest, fuse_network
@@ -80,7 +80,9 @@ def answer(
 ) -> Answer | None:
     """Search for one schedule; return None if there is none."""
     options = ScheduleOptions(stacks) if stacks != "optimal" else ScheduleOptions()
-    request = ScheduleRequest(source, machine, objective, options, limits=Limits(seconds), uses_cache=False, bits=8)
+    request = ScheduleRequest(
+        source, machine, objective, replace(options, uses_cache=False), reading=Reading(bits=8), limits=Limits(seconds)
+    )
     outcome = schedule_network(request)
     found = outcome.figures
     if found is None:
@@ -148,7 +150,11 @@ def fuse(name: str, seconds: float) -> dict[str, object]:
     """Measure a real network on a machine: schedules, and the strategy of `fuse` with least energy."""
     network, machine = name.split(" on ")
     source = str(light_models()[network]) if network in light_models() else network
-    found = fuse_network(FusionRequest(source, machine, bits=8, use_cache=False, limits=Limits(seconds)))
+    found = fuse_network(
+        FusionRequest(
+            source, machine, options=FusionOptions(uses_cache=False), reading=Reading(bits=8), limits=Limits(seconds)
+        )
+    )
     return {**answers(source, machine, seconds), "fuse": found.result.objective_value}
 
 

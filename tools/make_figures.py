@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import onchip as oc
-from onchip.api.time_plan import findings_of_outcome
+from onchip.api.run import findings_of_outcome
 from onchip.reports.mapping.outcome import costed_layers, energy_by_operand, roofline
 from onchip.reports.program.html import footprint, timeline
 from onchip.reports.shared.figures import Json

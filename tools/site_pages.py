@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from importlib.resources import files
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import onchip
+from onchip.answer.options.choices import all_described
 from onchip.cli import _command
 
 GROUPS = {
@@ -62,6 +64,10 @@ def api_page(package: ModuleType) -> str:
         for name in group.split():
             shown = getattr(package, name)
             lines += [f"::: {shown.__module__}.{name}", ""]
+            if options := [*all_described(shown)] if is_dataclass(shown) else []:
+                lines += ["| field | meaning | default |", "|---|---|---|"]
+                lines += [f"| `{one.name}` | {text.help} | {text.default or one.default} |" for one, text in options]
+                lines.append("")
     return "\n".join(lines)
 
 

@@ -23,8 +23,8 @@ from shared.runner import Row, asked_of, options_of, report
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Objective
-from onchip.api.kernels import RunValues
 from onchip.api.plan import Request, plan_network
+from onchip.api.run import RunValues
 from onchip.api.target import Target
 from onchip.backends.c.exports import export_project
 from onchip.errors import NetworkWarning, OnchipError

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -19,6 +20,7 @@ from typing import Final
 
 from shared.runner import Row, asked_of, options_of, report, run
 
+from onchip.answer.document import Reading
 from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.answer.strategy import StrategyFigures
@@ -54,7 +56,10 @@ def ours(point: str) -> StrategyFigures:
     columns, rows = (int(size) for size in tile.split("x"))
     options = FusionOptions(groups="one", tile=(columns, rows), mode=OverlapMode(mode))
     asked = FusionRequest(
-        f"{network}-defines", machine, options=options, mapper="loma", accounting=AccountingName.DEFINES, bits=8
+        f"{network}-defines",
+        machine,
+        options=replace(options, mapper="loma", accounting=AccountingName.DEFINES),
+        reading=Reading(bits=8),
     )
     figures = fuse_network(asked).figures
     if figures is None:

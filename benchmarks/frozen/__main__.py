@@ -30,8 +30,10 @@ from shared.runner import count_processor_seconds
 from thesis import pinning
 from thesis.published import TABLE_7_1
 
+from onchip.answer.document import Reading
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.problem import Order
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -117,7 +119,11 @@ def fsrcnn_rows() -> Iterator[Row]:
         values = {str(tiling): [cost.sums.energy_pj, cost.sums.cycles] for tiling, cost in costs.items()}
         yield Row(f"case study 1, {name}: pJ and cycles", f"python -m defines case1 --mappers {name}", values)
     for network in ("fsrcnn", "dmcnn-vd", "mobilenetv1"):
-        result = fuse_network(FusionRequest(network, "meta-prototype-df", use_cache=False, bits=8)).result
+        result = fuse_network(
+            FusionRequest(
+                network, "meta-prototype-df", options=FusionOptions(uses_cache=False), reading=Reading(bits=8)
+            )
+        ).result
         command = "python -m scale fusion"
         yield Row(f"fuse {network}", command, {"value": result.objective_value, "bound": result.lower_bound})
 

@@ -35,6 +35,7 @@ from onchip.answer.document import Reading
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.verb_options import FusionOptions, MapOptions, ScheduleOptions
 from onchip.answer.problem import Count, Objective, Order
 from onchip.answer.result import SearchResult
 from onchip.api.fuse import FusionRequest, fuse_network
@@ -185,18 +186,39 @@ def _plan(source: str, machine: str, objective: str, limits: Limits, recorder: R
 
 
 def _map(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> SearchResult[object]:
-    request = MappingRequest(source, machine, MappingObjective(objective), limits=limits, use_cache=False, bits=8)
+    request = MappingRequest(
+        source,
+        machine,
+        MappingObjective(objective),
+        MapOptions(uses_cache=False),
+        reading=Reading(bits=8),
+        limits=limits,
+    )
     (layer,) = map_layers(request, recorder.start).mapped
     return layer.result
 
 
 def _fuse(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> SearchResult[object]:
-    request = FusionRequest(source, machine, FusionObjective(objective), limits=limits, use_cache=False, bits=8)
+    request = FusionRequest(
+        source,
+        machine,
+        FusionObjective(objective),
+        FusionOptions(uses_cache=False),
+        reading=Reading(bits=8),
+        limits=limits,
+    )
     return fuse_network(request, recorder.start).result
 
 
 def _schedule(source: str, machine: str, objective: str, limits: Limits, recorder: Recorder) -> SearchResult[object]:
-    request = ScheduleRequest(source, machine, ScheduleObjective(objective), limits=limits, uses_cache=False, bits=8)
+    request = ScheduleRequest(
+        source,
+        machine,
+        ScheduleObjective(objective),
+        ScheduleOptions(uses_cache=False),
+        reading=Reading(bits=8),
+        limits=limits,
+    )
     return schedule_network(request, recorder.start).result
 
 

@@ -19,7 +19,9 @@ from typing import Final
 from gpu.gpu_compiler import CompiledKernel, OlderAssembler, gpu_compiler
 from shared.runner import Row, asked_of, options_of, report
 
+from onchip.answer.document import Reading
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.verb_options import MapOptions
 from onchip.api.map import MappingRequest, map_layers
 from onchip.backends.nests.gpu_source import CUDA, GpuKernel, gpu_kernel
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -41,7 +43,14 @@ def rows(asked: Namespace) -> Iterator[Row]:
         for source in (*PRODUCTS, *(f"cosa:resnet50:{name}" for name in layers)):
             for method in METHODS:
                 limits, edp = Limits(asked.seconds), MappingObjective.EDP
-                request = MappingRequest(source, gpu, edp, method, 32, limits=limits, use_cache=False, partial_bits=32)
+                request = MappingRequest(
+                    source,
+                    gpu,
+                    edp,
+                    MapOptions(method=method, uses_cache=False, partial_bits=32),
+                    reading=Reading(bits=32),
+                    limits=limits,
+                )
                 outcome = map_layers(request)
                 for one, layer in zip(outcome.document.answer, outcome.layers.layers.values(), strict=False):
                     kernel = gpu_kernel(layer, one.mapping, load_accelerator(gpu), CUDA, "nest", source)

@@ -23,8 +23,9 @@ from host.machine import host_compiler, load_host
 from host.measuring import MeasuredMapping, measure_mapping
 from shared.runner import Row, asked_of, options_of, report
 
-from onchip.answer.document import NamedMapping
+from onchip.answer.document import NamedMapping, Reading
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.verb_options import MapOptions
 from onchip.api.map import MappingRequest, map_layers
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
@@ -102,8 +103,9 @@ def mapped(source: str, method: str = "exact", *, bits: int = 32, seed: int = 0)
     `exact` minimises the product of time and energy (here cycles that are not hidden); others follow their own rules.
     """
     limits = Limits(SEARCH_SECONDS, seed=seed)
-    asked = source, _machine_for(method), MappingObjective.EDP, method, bits
-    outcome = map_layers(MappingRequest(*asked, limits=limits, use_cache=False, partial_bits=32))
+    options = MapOptions(method=method, uses_cache=False, partial_bits=32)
+    asked = source, _machine_for(method), MappingObjective.EDP, options, Reading(bits=bits)
+    outcome = map_layers(MappingRequest(*asked, limits))
     if not outcome.document.answer:
         raise InputError(f"{method} finds no mapping", place=source, expected="one that fits")
     (found,) = outcome.document.answer

@@ -28,7 +28,7 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.program import Copy
 from onchip.api.networks import fitted_to_scratchpads, read_network
 from onchip.api.plan import plan_problem, tiled_one_by_one
-from onchip.api.time_plan import timeline_of
+from onchip.api.run import timeline_of
 from onchip.arch.memory import Memory
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.model.timeline.plan_timeline import Timeline

@@ -14,32 +14,11 @@ import typer
 import typer.main
 
 from onchip.answer.result import Status
+from onchip.commands import answers, info, solve, sweep
 from onchip.commands.arguments import COMPLETION_VARIABLE, options_of
-from onchip.commands.audit import AuditOptions, audit_command
-from onchip.commands.capacity import CapacityArguments, capacity_command
-from onchip.commands.check import CheckOptions, check_command
 from onchip.commands.defect import contradiction_of, save_case
-from onchip.commands.diff import DiffOptions, diff_command
-from onchip.commands.exit_code import ExitCode, code_of_refusal
-from onchip.commands.explain import ExplainOptions, explain_command
-from onchip.commands.export import ExportOptions, export_command
-from onchip.commands.fuse import FuseOptions, fuse_command
-from onchip.commands.info import (
-    AcceleratorsOptions,
-    InfoOptions,
-    ListOptions,
-    accelerators_command,
-    info_command,
-    networks_command,
-)
-from onchip.commands.map import MapArguments, map_command
-from onchip.commands.pack import PackArguments, pack_command
-from onchip.commands.plan import PlanArguments, plan_command
 from onchip.commands.progress import verb_begins, warnings_said_once
-from onchip.commands.report import ReportOptions, report_command
-from onchip.commands.run import RunOptions, TimeOptions, run_command, time_command
-from onchip.commands.schedule import ScheduleVerbOptions, schedule_command
-from onchip.commands.sweep import SweepOptions, sweep_command
+from onchip.commands.show import ExitCode, code_of_refusal
 from onchip.commands.verb import add_verb, name_flags, set_running_command
 from onchip.errors import InputError, InternalError, OnchipError, OpenDimensionsError, UntiledError, UsageError
 from onchip.reports.shared.output import stream_error, write, write_error, write_line
@@ -50,48 +29,28 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-add_verb(app, "plan", PlanArguments, plan_command, "onchip plan resnet18 --sram m_r --bits 8 -o plan.json")
+add_verb(app, solve.plan_command, "onchip plan resnet18 --sram m_r --bits 8 -o plan.json")
+add_verb(app, solve.schedule_command, "onchip schedule lenet5 --accelerator simba --time-limit 10 -o schedule.json")
+add_verb(app, answers.check_command, "onchip check plan.json resnet18")
+add_verb(app, answers.audit_command, "onchip audit plan.json resnet18")
+add_verb(app, info.info_command, "onchip info resnet18 --bits 8")
+add_verb(app, answers.run_command, "onchip run schedule.json lenet5")
+add_verb(app, answers.time_command, "onchip time plan.json resnet18 --accelerator edge-tpu-like")
+add_verb(app, answers.export_command, "onchip export plan.json --to trace -o plan.trace.json")
+add_verb(app, answers.report_command, "onchip report plan.json resnet18 -o plan.html")
+add_verb(app, answers.explain_command, "onchip explain plan.json resnet18")
+add_verb(app, solve.map_command, "onchip map conv:n1k64c64p56q56r3s3:pad1 --accelerator simba --show -o mapping.yaml")
+add_verb(app, solve.fuse_command, "onchip fuse fsrcnn --accelerator simba --time-limit 10 -o strategy.json")
+add_verb(app, solve.pack_command, "onchip pack buffers.csv --minimize -o packed.csv")
 add_verb(
     app,
-    "schedule",
-    ScheduleVerbOptions,
-    schedule_command,
-    "onchip schedule lenet5 --accelerator simba --time-limit 10 -o schedule.json",
-)
-add_verb(app, "check", CheckOptions, check_command, "onchip check plan.json resnet18")
-add_verb(app, "audit", AuditOptions, audit_command, "onchip audit plan.json resnet18")
-add_verb(app, "info", InfoOptions, info_command, "onchip info resnet18 --bits 8")
-add_verb(app, "run", RunOptions, run_command, "onchip run schedule.json lenet5")
-add_verb(app, "time", TimeOptions, time_command, "onchip time plan.json resnet18 --accelerator edge-tpu-like")
-add_verb(app, "export", ExportOptions, export_command, "onchip export plan.json --to trace -o plan.trace.json")
-add_verb(app, "report", ReportOptions, report_command, "onchip report plan.json resnet18 -o plan.html")
-add_verb(app, "explain", ExplainOptions, explain_command, "onchip explain plan.json resnet18")
-add_verb(
-    app,
-    "map",
-    MapArguments,
-    map_command,
-    "onchip map conv:n1k64c64p56q56r3s3:pad1 --accelerator simba --show -o mapping.yaml",
-)
-add_verb(
-    app,
-    "fuse",
-    FuseOptions,
-    fuse_command,
-    "onchip fuse fsrcnn --accelerator simba --time-limit 10 -o strategy.json",
-)
-add_verb(app, "pack", PackArguments, pack_command, "onchip pack buffers.csv --minimize -o packed.csv")
-add_verb(
-    app,
-    "sweep",
-    SweepOptions,
-    sweep_command,
+    sweep.sweep_command,
     "onchip sweep lenet5 resnet18 --sram 256KiB..2MiB --steps 5 --objective traffic --store sizes.db",
 )
-add_verb(app, "capacity", CapacityArguments, capacity_command, "onchip capacity lenet5 --bits 8")
-add_verb(app, "diff", DiffOptions, diff_command, "onchip diff plan.json plan.json resnet18")
-add_verb(app, "networks", ListOptions, networks_command, "onchip networks")
-add_verb(app, "accelerators", AcceleratorsOptions, accelerators_command, "onchip accelerators simba")
+add_verb(app, solve.capacity_command, "onchip capacity lenet5 --bits 8")
+add_verb(app, answers.diff_command, "onchip diff plan.json plan.json resnet18")
+add_verb(app, info.networks_command, "onchip networks")
+add_verb(app, info.accelerators_command, "onchip accelerators simba")
 
 
 _command = cache(partial(typer.main.get_command, app))

@@ -12,10 +12,9 @@ from onchip.answer.document import Reading
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Count, Objective, Order
 from onchip.answer.result import Status
-from onchip.api.check_plan import check_plan
-from onchip.api.kernels import RunValues
+from onchip.api.check import check_plan
 from onchip.api.plan import THIS_TILING, WHOLE_OPERATORS, Request, plan_network
-from onchip.api.run import run_plan
+from onchip.api.run import RunValues, run_plan
 from onchip.api.target import Target
 from onchip.errors import UntiledError
 from onchip.formats.own.graph_json import write_graph

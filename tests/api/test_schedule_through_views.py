@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.stacks import OverlapMode
@@ -59,7 +61,9 @@ def test_one_stack_is_legal_and_costs_no_less_than_its_bound(
     path = tmp_path / "network.json"
     path.write_text(graph_to_json(network()))
     options = ScheduleOptions("one", tile, mode)
-    request = ScheduleRequest(str(path), chip(), objective, options, limits=Limits(5.0), uses_cache=False, bits=8)
+    request = ScheduleRequest(
+        str(path), chip(), objective, replace(options, uses_cache=False), reading=Reading(bits=8), limits=Limits(5.0)
+    )
     found = schedule_network(request)
     assert found.result.answer is not None
     assert [len(stack.operators) for stack in found.result.answer.stacks] == [len(found.network.operators)]

@@ -10,7 +10,7 @@ import pytest
 
 from onchip.arch.energies import states_energies, unstated_energies, with_assumed_energies
 from onchip.arch.memory import DRAM
-from onchip.commands.exit_code import ExitCode
+from onchip.commands.show import ExitCode
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, bundled_accelerators, load_accelerator
 from support.diamond import Program
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.api.map import moved_operators
 from onchip.api.schedule import ScheduleRequest, schedule_network
@@ -76,7 +78,11 @@ def test_a_schedule_reads_the_rows_and_its_bound_knows_it(
     """The independent verifier accepts the schedule; a table on the chip would first be read whole."""
     path = tmp_path / "table.json"
     write_graph(network(role=role), path)
-    outcome = schedule_network(ScheduleRequest(str(path), "edge-tpu-like", objective, uses_cache=False, bits=8))
+    outcome = schedule_network(
+        ScheduleRequest(
+            str(path), "edge-tpu-like", objective, ScheduleOptions(uses_cache=False), reading=Reading(bits=8)
+        )
+    )
     least = LOOKED_UP * (1 + WIDTH) + WIDTH * 8 + LOOKED_UP * 8
 
     assert outcome.figures is not None

@@ -231,7 +231,7 @@ def test_every_verb_ends_so(
     def raising(*_arguments: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("onchip.api.check_plan.verify", raising)
+    monkeypatch.setattr("onchip.api.check.verify", raising)
 
     saved = is_withheld(onchip(verb, planned, diamond, "--json"))
 

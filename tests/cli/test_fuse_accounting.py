@@ -62,7 +62,13 @@ def by_hand(source: str, machine: str, method: TemporalMethod, objective: Fusion
 def test_the_answer_is_that_of_a_search_with_the_mapper_of_the_rule(asked: tuple[str, str]) -> None:
     method, objective = TemporalMethod(asked[0]), FusionObjective(asked[1])
     expected = by_hand("lenet5", "meta-prototype-df", method, objective)
-    request = FusionRequest("lenet5", "meta-prototype-df", objective, OPTIONS, method, accounting=DEFINES, bits=8)
+    request = FusionRequest(
+        "lenet5",
+        "meta-prototype-df",
+        objective,
+        replace(OPTIONS, mapper=method, accounting=DEFINES),
+        reading=Reading(bits=8),
+    )
     outcome = fuse_network(request)
     assert outcome.result.answer == expected.result.answer
     assert outcome.result.objective_value == expected.result.objective_value
@@ -186,7 +192,7 @@ def test_a_run_that_has_to_stop_has_every_layer_alone(network: Path, chip: Path)
     def ended(limits: Limits, deadline: Deadline) -> Iterator[Run]:
         yield Run(limits, deadline=deadline.within(-1.0))
 
-    request = FusionRequest(str(network), str(chip), accounting=DEFINES, bits=8)
+    request = FusionRequest(str(network), str(chip), options=FusionOptions(accounting=DEFINES), reading=Reading(bits=8))
     outcome, best = fuse_network(request, ended), fuse_network(request)
     assert outcome.result.answer is not None
     assert all(len(stack.layers) == 1 for stack in outcome.result.answer.stacks)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode
 from onchip.api.fuse import FusionRequest, fuse_network
@@ -249,7 +251,9 @@ def test_elements_wider_than_a_register_are_no_refusal(onchip: Program, network:
 
 
 def request(network: Path, chip: Path) -> FusionRequest:
-    return FusionRequest(str(network), str(chip), mapper="loma", use_cache=False, bits=8)
+    return FusionRequest(
+        str(network), str(chip), options=FusionOptions(mapper="loma", uses_cache=False), reading=Reading(bits=8)
+    )
 
 
 def test_an_interruption_ends_with_a_bound(network: Path, chip: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from onchip.answer.document import Document, Reading, Source
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.verb_options import MapOptions
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.api.map import MappingRequest, map_layers
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -249,7 +250,9 @@ def test_wider_elements_cost_more(onchip: Program, chip: Path) -> None:
 
 
 def test_from_python(chip: Path) -> None:
-    outcome = map_layers(MappingRequest(LAYER, str(chip), use_cache=False, bits=8))
+    outcome = map_layers(
+        MappingRequest(LAYER, str(chip), options=MapOptions(uses_cache=False), reading=Reading(bits=8))
+    )
     (one,) = outcome.mapped
     assert one.layer == Layer(n=4, k=4, c=4)
     assert one.mapping is not None
@@ -273,7 +276,7 @@ def test_an_interruption_leaves_the_layers_after_it_unknown(chip: Path, network:
         run.interrupt.set()
         yield run
 
-    outcome = map_layers(MappingRequest(str(network), str(chip), bits=8), interrupted)
+    outcome = map_layers(MappingRequest(str(network), str(chip), reading=Reading(bits=8)), interrupted)
     (one,) = outcome.mapped
     assert (one.result.status, one.result.stopped_by) == (Status.UNKNOWN, Stop.INTERRUPTED)
     assert outcome.totals is None
@@ -286,7 +289,7 @@ def test_progress_names_the_layer(chip: Path, network: Path) -> None:
     def listened(limits: Limits, deadline: Deadline) -> Iterator[Run]:
         yield Run(limits, lambda progress: phases.append(progress.phase), deadline=deadline)
 
-    map_layers(MappingRequest(str(network), str(chip), bits=8), listened)
+    map_layers(MappingRequest(str(network), str(chip), reading=Reading(bits=8)), listened)
     assert phases[0] == "layer 1 of 1, first"
 
 

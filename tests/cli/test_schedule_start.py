@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.schedule import Schedule
 from onchip.api.schedule import ScheduleRequest, read_schedule_question
 from onchip.formats.own.accelerator_yaml import accelerator_to_yaml
@@ -34,7 +35,9 @@ def start(onchip: Program, files: tuple[Path, Path, Path]) -> Path:
 
 
 def options_start(network: Path, chip: Path, start: Path) -> Schedule | None:
-    return read_schedule_question(ScheduleRequest(str(network), str(chip), start_file=start, bits=8)).options.start
+    return read_schedule_question(
+        ScheduleRequest(str(network), str(chip), reading=Reading(bits=8), start_file=start)
+    ).options.start
 
 
 def test_the_start_is_handed_to_the_search_also_of_another_machine(files: tuple[Path, Path, Path], start: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.commands.exit_code import code_of_refusal
+from onchip.commands.show import code_of_refusal
 from onchip.errors import UntiledError
 from support.diamond import Program
 

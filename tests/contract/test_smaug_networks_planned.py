@@ -7,9 +7,9 @@ import pytest
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
-from onchip.api.kernels import RunValues, kernels_of, network_inputs
 from onchip.api.networks import fitted_to_scratchpads, read_network
 from onchip.api.plan import plan_problem, tiled_one_by_one
+from onchip.api.run import RunValues, kernels_of, network_inputs
 from onchip.arch.memory import Memory
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.search.budget.limits import Limits

@@ -13,10 +13,9 @@ from onchip.answer.document import Reading
 from onchip.answer.problem import Objective, Order, Problem, Rate, Transfers
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Status
-from onchip.api.check_plan import check_plan
-from onchip.api.kernels import RunValues
+from onchip.api.check import check_plan
 from onchip.api.plan import Request, plan_network, plan_problem
-from onchip.api.run import run_plan
+from onchip.api.run import RunValues, run_plan
 from onchip.api.target import Target
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError

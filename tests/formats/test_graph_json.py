@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.problem import Count, Problem
 from onchip.api.plan import plan_problem
-from onchip.api.time_plan import timeline_of
+from onchip.api.run import timeline_of
 from onchip.arch.memory import Memory
 from onchip.errors import GraphError, InputError
 from onchip.formats import validation

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 
 from onchip.answer.bindings import Bindings
-from onchip.commands.arguments import dims_of, options_of, shapes_of, values_of
+from onchip.commands.arguments import bindings_of, options_of
 from onchip.errors import InputError, NetworkWarning, OpenDimension, OpenDimensionsError, UsageError
 from onchip.formats.networks import read_onnx
 from onchip.ir.graph import Graph
@@ -29,7 +29,7 @@ def bound_by(options: str) -> Bindings:
     given: dict[str, list[str]] = {"--dim": [], "--shape": [], "--value": []}
     for option, text in zip(words[::2], words[1::2], strict=True):
         given[option].append(text)
-    return Bindings(dims_of(given["--dim"]), shapes_of(given["--shape"]), values_of(given["--value"]))
+    return Bindings(*(bindings_of(option, given[option]) for option in ("--dim", "--shape", "--value")))
 
 
 def question(network: onnx.ModelProto, folder: Path, bindings: Bindings) -> OpenDimensionsError:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.api.kernels import RunValues
+from onchip.api.run import RunValues
 from onchip.errors import InputError, NetworkWarning
 from onchip.formats.networks import read_tflite
 from onchip.ir.graph import Graph, State

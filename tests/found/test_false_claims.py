@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,7 @@ from onchip.answer.document import Reading
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.verb_options import FusionOptions, Placements
+from onchip.answer.options.verb_options import FusionOptions, Placements, ScheduleOptions
 from onchip.answer.problem import Objective, Order
 from onchip.answer.result import SearchResult, Status
 from onchip.api.fuse import NONE_OF_THESE, FusionRequest, for_all_strategies, fuse_network
@@ -49,7 +50,11 @@ def fused(
 ) -> FusionOutcome:
     network, machine = map(str, files)
     request = FusionRequest(
-        network, machine, objective, options, "loma", use_cache=False, accounting=accounting, bits=8
+        network,
+        machine,
+        objective,
+        replace(options, mapper="loma", uses_cache=False, accounting=accounting),
+        reading=Reading(bits=8),
     )
     return fuse_network(request)
 
@@ -72,7 +77,9 @@ def values_reached(
     network, machine = map(str, files)
     is_traffic = objective is FusionObjective.DRAM
     of_schedule = ScheduleObjective.TRAFFIC if is_traffic else ScheduleObjective(objective)
-    request = ScheduleRequest(network, machine, of_schedule, limits=Limits(0.3), uses_cache=False, bits=8)
+    request = ScheduleRequest(
+        network, machine, of_schedule, ScheduleOptions(uses_cache=False), reading=Reading(bits=8), limits=Limits(0.3)
+    )
     try:
         scheduled = schedule_network(request).result.objective_value
     except InputError:
@@ -274,7 +281,9 @@ def test_a_pad_costs_the_operators_before_it_nothing_of_their_bound(accelerator:
     for is_padded_apart in (False, True):
         path = tmp_path / f"{is_padded_apart}.onnx"
         onnx.save(convolutions(is_padded_apart=is_padded_apart), path)
-        bounds.append(read_schedule_question(ScheduleRequest(str(path), accelerator, bits=8)).relaxation)
+        bounds.append(
+            read_schedule_question(ScheduleRequest(str(path), accelerator, reading=Reading(bits=8))).relaxation
+        )
     inside, apart = bounds
     assert apart.mac_pj == inside.mac_pj
     assert apart.energy_fj >= 0.99 * inside.energy_fj
@@ -282,7 +291,9 @@ def test_a_pad_costs_the_operators_before_it_nothing_of_their_bound(accelerator:
 
 
 def test_a_transposed_convolution_counts_though_its_reader_skips_pixels() -> None:
-    question = read_schedule_question(ScheduleRequest(str(FOLDER / "loose-convtranspose.onnx"), "simba", bits=8))
+    question = read_schedule_question(
+        ScheduleRequest(str(FOLDER / "loose-convtranspose.onnx"), "simba", reading=Reading(bits=8))
+    )
     array = question.accelerator.array
     assert array is not None
     macs = 8 * 6 * 9 * 14 * 13  # each input pixel counts nine taps, including those that padding cuts off at two edges

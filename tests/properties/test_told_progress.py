@@ -18,13 +18,12 @@ from onchip.answer.document import Reading
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.verb_options import FusionOptions, ScheduleOptions
+from onchip.answer.options.verb_options import FusionOptions, MapOptions, ScheduleOptions
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.api.fuse import FusionRequest, fuse_network
-from onchip.api.info import describe_network
 from onchip.api.map import MappingRequest, map_layers
 from onchip.api.pack import overflow_file, pack_file
-from onchip.api.plan import Request, plan_network
+from onchip.api.plan import Request, describe_network, plan_network
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.api.target import CapacityBudget, Target
 from onchip.arch.memory import Memory
@@ -167,7 +166,9 @@ def test_the_budget_itself_is_told_where_it_is_asked_for(told: Told) -> None:
 @pytest.mark.parametrize("objective", series(MappingObjective, 1))
 @pytest.mark.parametrize("source", series(["lenet5", "conv:n1k7c5p13q13r3s3:pad1"], 1))
 def test_layers_tell_of_all_of_them(told: Told, source: str, objective: MappingObjective) -> None:
-    request = MappingRequest(source, "simba", objective, limits=Limits(1.0), use_cache=False, bits=8)
+    request = MappingRequest(
+        source, "simba", objective, MapOptions(uses_cache=False), reading=Reading(bits=8), limits=Limits(1.0)
+    )
     outcome = map_layers(request, told.started)
 
     assert told.heard
@@ -192,7 +193,12 @@ def test_strategies_tell_a_bound_of_all_strategies(
     mapper = "loma" if seconds is None else "exact"
     options = FusionOptions(stacks, (8, 8) if stacks == "optimal" else None)
     request = FusionRequest(
-        "lenet5", "simba", objective, options, mapper, limits=Limits(seconds), use_cache=False, bits=8
+        "lenet5",
+        "simba",
+        objective,
+        replace(options, mapper=mapper, uses_cache=False),
+        reading=Reading(bits=8),
+        limits=Limits(seconds),
     )
     outcome = fuse_network(request, told.started)
 
@@ -203,7 +209,7 @@ def test_strategies_tell_a_bound_of_all_strategies(
 @pytest.mark.parametrize("objective", series(ScheduleObjective, 1))
 def test_schedules_tell_of_all_of_them(told: Told, objective: ScheduleObjective) -> None:
     request = ScheduleRequest(
-        "lenet5", "simba", objective, ScheduleOptions(), limits=Limits(1.0), uses_cache=False, bits=8
+        "lenet5", "simba", objective, ScheduleOptions(uses_cache=False), reading=Reading(bits=8), limits=Limits(1.0)
     )
     outcome = schedule_network(request, told.started)
 

@@ -5,8 +5,11 @@ Both keep the first of several mappings of equal energy, so latencies agree as w
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.api.fuse import FusionRequest, fuse_network
@@ -54,7 +57,10 @@ def test_the_command_gives_what_defines_gives(
 ) -> None:
     options = FusionOptions(groups="one", tile=(columns, rows), mode=mode)
     asked = FusionRequest(
-        f"{network}-defines", machine, options=options, mapper="loma", accounting=AccountingName.DEFINES, bits=8
+        f"{network}-defines",
+        machine,
+        options=replace(options, mapper="loma", accounting=AccountingName.DEFINES),
+        reading=Reading(bits=8),
     )
     figures = fuse_network(asked).figures
     assert figures is not None

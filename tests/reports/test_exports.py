@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.api.time_plan import timeline_of
+from onchip.api.run import timeline_of
 from onchip.errors import PlanError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.model.timeline.activity import array_waits

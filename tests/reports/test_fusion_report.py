@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.options.verb_options import FusionOptions, TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.fuse import FusionRequest, fuse_network
@@ -28,7 +30,9 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> FusionOutcome:
     (folder / "chip.yaml").write_text(CHIP)
     options = FusionOptions("one", tile_sizes=TileSizes.HALVES, mode=OverlapMode.FULLY_CACHED)
     files = str(folder / "three.json"), str(folder / "chip.yaml")
-    return fuse_network(FusionRequest(*files, options=options, mapper="loma", use_cache=False, bits=8))
+    return fuse_network(
+        FusionRequest(*files, options=replace(options, mapper="loma", uses_cache=False), reading=Reading(bits=8))
+    )
 
 
 def bars_of(figure: Any) -> float:  # noqa: ANN401 - JSON

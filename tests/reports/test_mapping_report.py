@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.verb_options import MapOptions
 from onchip.api.map import MappingRequest, map_layers
 from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -27,7 +29,11 @@ SIMBA = load_accelerator("simba")
 
 @pytest.fixture(scope="module")
 def outcome() -> MappingOutcome:
-    return map_layers(MappingRequest("lenet5", "simba", method="random", use_cache=False, bits=8))
+    return map_layers(
+        MappingRequest(
+            "lenet5", "simba", options=MapOptions(method="random", uses_cache=False), reading=Reading(bits=8)
+        )
+    )
 
 
 def traces_of(figure: Json) -> list[Json]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.check_schedule import check_schedule_document
-from onchip.api.kernels import RunValues
-from onchip.api.run import execution_of
+from onchip.api.run import RunValues, execution_of
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
@@ -110,7 +111,9 @@ def test_a_group_of_matrices_in_tiles_gives_the_values_of_the_network(rows: int,
     (tmp_path / "rows.json").write_text(json.dumps(network))
     source = str(tmp_path / "rows.json")
     options = ScheduleOptions("one", (1, rows), OverlapMode.RECOMPUTE)
-    found = schedule_network(ScheduleRequest(source, chip(), options=options, uses_cache=False, bits=8)).document
+    found = schedule_network(
+        ScheduleRequest(source, chip(), options=replace(options, uses_cache=False), reading=Reading(bits=8))
+    ).document
     assert found is not None
     (stack,) = found.answer.stacks
     assert stack.tiling == Tiling(1, rows, OverlapMode.RECOMPUTE)
@@ -161,7 +164,9 @@ def test_groups_with_shuffles_give_the_values_of_the_network(seed: int, tmp_path
     source = tmp_path / "shuffled.json"
     source.write_text(case.network_text)
     options = ScheduleOptions("one", (1, 1), OverlapMode.FULLY_CACHED)
-    found = schedule_network(ScheduleRequest(str(source), chip(), options=options, uses_cache=False, bits=8)).document
+    found = schedule_network(
+        ScheduleRequest(str(source), chip(), options=replace(options, uses_cache=False), reading=Reading(bits=8))
+    ).document
     assert found is not None
     run = execution_of(check_schedule_document(found, str(source)), str(source), RunValues(7))
     assert run.is_right

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.program import Allocate
 from onchip.answer.result import Status
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.check_schedule import check_schedule_document
-from onchip.api.kernels import RunValues
-from onchip.api.run import execution_of
+from onchip.api.run import RunValues, execution_of
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -73,7 +74,11 @@ def test_no_schedule_of_a_softmax_in_place_moves_less(
     path = tmp_path / "network.json"
     write_graph(network, path)
     request = ScheduleRequest(
-        str(path), machine(capacity), ScheduleObjective.TRAFFIC, bits=8, partial_bits=8, uses_cache=False
+        str(path),
+        machine(capacity),
+        ScheduleObjective.TRAFFIC,
+        ScheduleOptions(partial_bits=8, uses_cache=False),
+        reading=Reading(bits=8),
     )
     outcome = schedule_network(request)
     assert (outcome.result.status, outcome.result.objective_value) == (Status.OPTIMAL, traffic)

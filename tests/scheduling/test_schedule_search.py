@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
@@ -62,10 +64,8 @@ def value_of(folder: Path, options: ScheduleOptions) -> int:
         str(folder / "two.json"),
         str(folder / "grid.yaml"),
         ScheduleObjective.LATENCY,
-        options,
-        partial_bits=8,
-        uses_cache=False,
-        bits=8,
+        replace(options, partial_bits=8, uses_cache=False),
+        reading=Reading(bits=8),
     )
     value = schedule_network(request).result.objective_value
     assert value is not None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.api.check_schedule import check_schedule_document
-from onchip.api.kernels import RunValues
-from onchip.api.run import execution_of
+from onchip.api.run import RunValues, execution_of
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import write_graph
@@ -29,7 +30,9 @@ def test_a_schedule_in_slices_of_channels_is_legal_and_has_the_values_of_the_net
     path = tmp_path / "block.json"
     write_graph(network.graph(), path)
     options, machine = ScheduleOptions("one"), load_accelerator("simba")
-    request = ScheduleRequest(str(path), machine, ScheduleObjective.TRAFFIC, options, bits=8, uses_cache=False)
+    request = ScheduleRequest(
+        str(path), machine, ScheduleObjective.TRAFFIC, replace(options, uses_cache=False), reading=Reading(bits=8)
+    )
     found = schedule_network(request).document
     assert found is not None
     (stack,) = found.answer.stacks

@@ -12,12 +12,12 @@ from threading import Event
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.api.check_schedule import check_schedule_document
-from onchip.api.kernels import RunValues
-from onchip.api.run import execution_of
+from onchip.api.run import RunValues, execution_of
 from onchip.api.schedule import ScheduleRequest, read_schedule_question, schedule_network
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -70,7 +70,9 @@ def found(name: str, objective: ScheduleObjective, enough: int) -> int:
         yield Run(limits, hear, interrupt, deadline)
 
     files = str(FOLDER / f"{name}.onnx"), str(FOLDER / f"{name}.yaml")
-    request = ScheduleRequest(*files, objective, limits=Limits(SECONDS), uses_cache=False, bits=8)
+    request = ScheduleRequest(
+        *files, objective, options=ScheduleOptions(uses_cache=False), reading=Reading(bits=8), limits=Limits(SECONDS)
+    )
     result = schedule_network(request, until_enough).result
     assert result.objective_value is not None
     assert result.objective_value >= result.lower_bound
@@ -194,7 +196,14 @@ def request(case: Case, folder: Path, objective: ScheduleObjective) -> ScheduleR
     network, chip = folder / "network.json", folder / "chip.yaml"
     network.write_text(case.network_text)
     chip.write_text(case.machine_text)
-    return ScheduleRequest(str(network), str(chip), objective, limits=Limits(SEARCH_SECONDS), uses_cache=False, bits=8)
+    return ScheduleRequest(
+        str(network),
+        str(chip),
+        objective,
+        ScheduleOptions(uses_cache=False),
+        reading=Reading(bits=8),
+        limits=Limits(SEARCH_SECONDS),
+    )
 
 
 @pytest.mark.parametrize("objective", [ScheduleObjective.ENERGY, ScheduleObjective.TRAFFIC])

@@ -29,9 +29,8 @@ from onchip.answer.program import (
 )
 from onchip.answer.schedule import WORKSPACE
 from onchip.api.check_schedule import check_schedule_document, priced_schedule
-from onchip.api.kernels import RunValues, kernels_of_schedule, network_inputs
 from onchip.api.plan import plan_problem
-from onchip.api.run import execution_of
+from onchip.api.run import RunValues, execution_of, kernels_of_schedule, network_inputs
 from onchip.arch.memory import DRAM, Memory
 from onchip.errors import OnchipError
 from onchip.ir.graph import Graph

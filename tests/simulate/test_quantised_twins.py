@@ -12,10 +12,9 @@ import pytest
 from onnx import numpy_helper
 
 from onchip.answer.document import Reading
-from onchip.api.kernels import RunValues
 from onchip.api.networks import read_network
 from onchip.api.plan import Request, plan_network
-from onchip.api.run import run_plan
+from onchip.api.run import RunValues, run_plan
 from onchip.api.target import CapacityBudget, Target
 from onchip.formats.own.plan_json import write_plan
 from onchip.ir.graph import Graph

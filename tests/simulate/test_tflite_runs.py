@@ -10,9 +10,8 @@ import pytest
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count
-from onchip.api.kernels import RunValues
 from onchip.api.plan import Request, plan_network
-from onchip.api.run import run_plan
+from onchip.api.run import RunValues, run_plan
 from onchip.api.target import CapacityBudget, Target
 from onchip.errors import GraphError, InputError
 from onchip.formats.networks import read_tflite

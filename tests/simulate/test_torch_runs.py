@@ -11,8 +11,8 @@ import pytest
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count
-from onchip.api.kernels import RunValues
 from onchip.api.networks import read_network
+from onchip.api.run import RunValues
 from onchip.errors import InputError
 from onchip.ir.operator import SEEN_PARTS
 from onchip.ir.tensor import Role

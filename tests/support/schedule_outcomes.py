@@ -41,7 +41,10 @@ def three_streamed() -> ScheduleOutcome:
     """Return three operators one after the other, with everything streamed from and to DRAM."""
     return schedule_network(
         ScheduleRequest(
-            three(), chip(), options=ScheduleOptions("layers", placements=Placements.DRAM), uses_cache=False, bits=8
+            three(),
+            chip(),
+            options=ScheduleOptions("layers", placements=Placements.DRAM, uses_cache=False),
+            reading=Reading(bits=8),
         )
     )
 

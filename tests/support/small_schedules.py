@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from onchip.answer.document import ScheduleDocument
+from onchip.answer.document import Reading, ScheduleDocument
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
@@ -73,7 +73,9 @@ def chip() -> str:
 def outcome(*, in_tiles: bool) -> ScheduleOutcome:
     """Return the best schedule found without a limit."""
     options = IN_TILES if in_tiles else LAYER_BY_LAYER
-    return schedule_network(ScheduleRequest(three(), chip(), options=options, uses_cache=False, bits=8))
+    return schedule_network(
+        ScheduleRequest(three(), chip(), options=replace(options, uses_cache=False), reading=Reading(bits=8))
+    )
 
 
 def document(*, in_tiles: bool) -> ScheduleDocument:

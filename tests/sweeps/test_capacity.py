@@ -11,6 +11,7 @@ import pytest
 
 from onchip.answer.document import Reading
 from onchip.answer.operator_tiles import TilesOption
+from onchip.answer.options.verb_options import CapacityOptions
 from onchip.answer.problem import Count, Objective
 from onchip.answer.result import Status
 from onchip.api.plan import plan_problem
@@ -42,7 +43,7 @@ def test_the_curve_is_the_least_at_every_capacity(tmp_path: Path, seed: int, ali
     path = tmp_path / "graph.json"
     path.write_text(graph_to_json(graph))
 
-    outcome = capacity_curve(CapacityRequest(str(path), alignment_bytes=alignment_bytes))
+    outcome = capacity_curve(CapacityRequest(str(path), options=CapacityOptions(alignment_bytes=alignment_bytes)))
 
     assert outcome.is_proven
     curve = [(step.first, step.last, step.value) for step in outcome.steps]
@@ -125,7 +126,9 @@ def test_a_curve_of_a_network_with_state_is_that_of_plans_at_every_capacity(
     for seed in range(30):
         path = tmp_path / "graph.json"
         path.write_text(graph_to_json(random_graph_with_states(seed, 3, greatest_size=3)))
-        outcome = capacity_curve(CapacityRequest(str(path), objective=objective, share=Share.ALL))
+        outcome = capacity_curve(
+            CapacityRequest(str(path), objective=objective, options=CapacityOptions(share=Share.ALL))
+        )
         curve = [(step.first, step.last, step.value) for step in outcome.steps]
         for capacity in range(max(1, curve[0][0] - 3), outcome.problem.memories[0].capacity_bytes + 1):
             memories = (replace(outcome.problem.memories[0], capacity_bytes=capacity),)
@@ -149,9 +152,12 @@ def machine(folder: Path, bits_per_cycle: int) -> str:
 
 
 def test_in_tiles_the_curve_begins_below_the_largest_operator_and_falls() -> None:
-    request = CapacityRequest("lenet5", Reading(bits=8), limits=Limits(4.0))
+    request = CapacityRequest("lenet5", reading=Reading(bits=8), limits=Limits(4.0))
 
-    whole, tiled = capacity_curve(request), capacity_curve(replace(request, tiles=TilesOption.AUTO))
+    whole, tiled = (
+        capacity_curve(request),
+        capacity_curve(replace(request, options=CapacityOptions(tiles=TilesOption.AUTO))),
+    )
 
     assert tiled.steps[0].first < whole.steps[0].first
     values = [step.value for step in tiled.steps if step.value is not None]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from onchip.answer.document import Reading
+from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode
 from onchip.api.networks import read_network
@@ -116,7 +117,9 @@ def test_a_schedule_computes_what_map_counts(tmp_path: Path, kind: str) -> None:
     case = Case(kind, steps=2, batch=1, features=4, state=4)
     path = tmp_path / "cell.onnx"
     path.write_bytes(case.model(case.values(0)))
-    outcome = schedule_network(ScheduleRequest(str(path), "edge-tpu-like", uses_cache=False, bits=8))
+    outcome = schedule_network(
+        ScheduleRequest(str(path), "edge-tpu-like", options=ScheduleOptions(uses_cache=False), reading=Reading(bits=8))
+    )
 
     assert outcome.tiles is not None
     scheduled = sum(layer.macs for one in outcome.tiles.operators.values() for layer in one.nests)

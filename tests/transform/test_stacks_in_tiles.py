@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.api.kernels import network_inputs
 from onchip.api.networks import read_network
 from onchip.api.plan import plan_problem
+from onchip.api.run import network_inputs
 from onchip.arch.memory import Memory
 from onchip.errors import GraphError
 from onchip.formats.own.graph_json import read_graph, write_graph

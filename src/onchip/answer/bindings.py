@@ -19,12 +19,6 @@ class Bindings:
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
 
     @property
-    def first_option(self) -> str | None:
-        """Return the argument of the first binding; None if nothing is bound."""
-        options = (("dims", self.dims), ("shapes", self.shapes), ("values", self.values))
-        return next((option for option, bound in options if bound), None)
-
-    @property
     def words(self) -> str:
         """Return the bindings as arguments of the API: `dims={'batch': 1}`."""
         named = {"dims": self.dims, "shapes": self.shapes, "values": self.values}

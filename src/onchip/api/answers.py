@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from onchip.answer.document import Document, MappingDocument
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.problem import Objective
+from onchip.answer.program import Plan
 from onchip.answer.result import Status
+from onchip.answer.strategy import FusionStrategy
 from onchip.api.inputs import GivenNetwork, NetworkLike, TargetLike, machine_of, target_of
-from onchip.api.networks import Network
+from onchip.api.networks import Network, text_of
+from onchip.api.phases import phase
 from onchip.api.results import (
     AuditReport,
     CheckReport,
@@ -31,15 +34,18 @@ from onchip.api.results import (
 from onchip.errors import OnchipError, UsageError
 from onchip.formats.files import AnswerFormat, format_of_answer
 from onchip.ir.layer import Layer
+from onchip.search.budget.clock import Stopwatch
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
+    from onchip.answer.problem import Problem
+    from onchip.answer.result import SearchResult
     from onchip.api.check import Checked
+    from onchip.api.run import RunValues
     from onchip.arch.accelerator import Accelerator
     from onchip.formats.own.answers import AnswerDocument
-    from onchip.reports.audit import AuditOutcome
-    from onchip.reports.execution import TimeExplanation
+    from onchip.reports.execution import Execution, ScheduleExecution, ScheduleTiming, Timing
+    from onchip.reports.explain.history import History
+    from onchip.reports.program.outcome import BaselinePlan, Check
     from onchip.reports.schedule.outcome import ScheduleOutcome
 
 Answer: TypeAlias = "Result[Any] | Document[Any, Any] | str | Path"
@@ -76,19 +82,29 @@ def network_of_answer(answer: Answer, network: NetworkLike | Layer | None) -> Ne
 
     Raises UsageError if there is none.
     """
-    from onchip.formats.own.answers import read_answer
-    from onchip.formats.own.graph_json import bundled_networks
-
     if isinstance(network, Layer):
         return network
     if network is not None:
         return GivenNetwork.of(network).source
     if isinstance(answer, Result) and answer.source is not None:
         return answer.source
-    if isinstance(answer, Result):
-        document = answer.document
-    else:
-        document = answer if isinstance(answer, Document) else read_answer(Path(answer))
+    document = answer.document if isinstance(answer, Result) else answer
+    return network_of_file(document) if isinstance(document, str | Path) else _bundled(document)
+
+
+def network_of_file(path: str | Path) -> str:
+    """Return the bundled network that an answer file names; raises UsageError if it is not bundled."""
+    from onchip.formats.own.answers import read_answer
+
+    try:
+        return _bundled(read_answer(Path(path)))
+    except UsageError as error:
+        raise error.in_file(str(path)) from None
+
+
+def _bundled(document: AnswerDocument | None) -> str:
+    from onchip.formats.own.graph_json import bundled_networks
+
     name = None if document is None else document.graph.name
     if name not in bundled_networks():
         what = f"the network of the answer, {name!r}, is not bundled"
@@ -103,10 +119,30 @@ def machine_of_answer(answer: Answer, target: TargetLike | None) -> Accelerator 
     return answer.machine if isinstance(answer, Result) else None
 
 
-def _graph_of_answer(answer: Answer, network: NetworkLike | None) -> Network:
-    found = network_of_answer(answer, network)
-    if isinstance(found, Layer):
+@contextmanager
+def _opened(answer: Answer, network: NetworkLike | None) -> Iterator[tuple[Path, Network]]:
+    """Yield the file of an answer and its network; raises UsageError for the mapping of a layer."""
+    source = network_of_answer(answer, network)
+    if isinstance(source, Layer):
         raise UsageError("the answer is for a layer", place="answer", expected="the answer for a network")
+    with answer_file(answer) as path:
+        yield path, source
+
+
+_OTHER_ANSWERS: Final = {
+    AnswerFormat.STRATEGY: ("fusion strategies", "the figures of a strategy, `onchip fuse --report` draws them"),
+    AnswerFormat.MAPPING: ("mappings", "the figures of mappings, `onchip map --report` draws them"),
+}
+"""Answers of few verbs, and what `onchip check` and another command show of them."""
+
+
+def format_accepted_by(verb: str, path: Path) -> AnswerFormat:
+    """Return the format of a plan or a schedule; raises UsageError for other answers, with the command to use."""
+    found = format_of_answer(path)
+    if found in _OTHER_ANSWERS:
+        kind, shown = _OTHER_ANSWERS[found]
+        what = f"`onchip {verb}` accepts plans and schedules, not {kind}"
+        raise UsageError(what, file=str(path), expected=f"a plan or a schedule; `onchip check` recomputes {shown}")
     return found
 
 
@@ -131,24 +167,16 @@ def load(path: str | Path, network: NetworkLike | None = None) -> Result[Any]:
         The file is unreadable.
 
     """
-    from onchip.formats.own.mapping_yaml import read_mappings
-    from onchip.formats.own.plan_json import read_plan
-    from onchip.formats.own.schedule_json import read_schedule
-    from onchip.formats.own.strategy_json import read_strategy
+    from onchip.formats.own.answers import read_answer
 
-    file, source = Path(path), None if network is None else GivenNetwork.of(network).source
-    match format_of_answer(file):
-        case AnswerFormat.PLAN:
-            plan = read_plan(file)
-            return PlanResult(answer=plan.answer, **_claimed(plan, source))
-        case AnswerFormat.SCHEDULE:
-            schedule = read_schedule(file)
-            return ScheduleResult(answer=schedule.answer, machine=schedule.accelerator, **_claimed(schedule, source))
-        case AnswerFormat.STRATEGY:
-            strategy = read_strategy(file)
-            return FuseResult(answer=strategy.answer, **_claimed(strategy, source))
-        case AnswerFormat.MAPPING:
-            return _loaded_mappings(read_mappings(file), source)
+    document, source = read_answer(Path(path)), None if network is None else GivenNetwork.of(network).source
+    if isinstance(document.answer, tuple):
+        return _loaded_mappings(document, source)
+    if isinstance(document.answer, Plan):
+        return PlanResult(answer=document.answer, **_claimed(document, source))
+    if isinstance(document.answer, FusionStrategy):
+        return FuseResult(answer=document.answer, **_claimed(document, source))
+    return ScheduleResult(answer=document.answer, machine=document.accelerator, **_claimed(document, source))
 
 
 _UNITS = {
@@ -296,19 +324,14 @@ def audit(
         The answer is illegal, states no bound, or is of a kind that is not audited.
 
     """
-    from onchip.api.audit import AuditRequest, audit_answer
-
-    with answer_file(answer) as path:
-        source = _graph_of_answer(answer, network)
-        found = audit_answer(AuditRequest(path, source, lower_bound, seconds=time_limit, workers=workers))
-    view = View(found, lambda one: one.as_object, _text_of_audit)
-    return AuditReport(headline=found.words, view=view, rulings={found.subject: found.ruling})
-
-
-def _text_of_audit(outcome: AuditOutcome) -> tuple[RenderableType, ...]:
     from rich.text import Text
 
-    return (Text(outcome.words),)
+    from onchip.api.audit import AuditRequest, audit_answer
+
+    with _opened(answer, network) as (path, source):
+        found = audit_answer(AuditRequest(path, source, lower_bound, seconds=time_limit, workers=workers))
+    view = View(found, lambda one: one.as_object, lambda one: (Text(one.words),))
+    return AuditReport(headline=found.words, view=view, rulings={found.subject: found.ruling})
 
 
 def run(
@@ -350,24 +373,26 @@ def run(
     True
 
     """
-    from onchip.api.check_schedule import ScheduleFile
-    from onchip.api.kernels import RunValues
-    from onchip.api.run import run_plan, run_schedule
-    from onchip.reports.execution import Execution, ScheduleExecution, execution_object, execution_tables
+    from onchip.api.run import RunValues
+    from onchip.reports.execution import execution_object, execution_tables
 
-    values, source = RunValues(seed, random_weights), _graph_of_answer(answer, network)
-    with answer_file(answer) as path:
-        if format_of_answer(path) is AnswerFormat.SCHEDULE:
-            if steps > 1:
-                raise UsageError(
-                    "several inferences in turn work for plans only", place="steps", expected="1, or a plan"
-                )
-            found: Execution | ScheduleExecution = run_schedule(ScheduleFile(path, source), values)
-        else:
-            found = run_plan(path, source, values, steps)
+    with _opened(answer, network) as (path, source):
+        found = run_answer(path, source, RunValues(seed, random_weights), steps)
     words = "each tensor has the right values" if found.is_right else "the run differs from a run without the answer"
     view = View[Any](found, execution_object, execution_tables)
     return RunReport(headline=words, view=view, is_right=found.is_right)
+
+
+def run_answer(path: Path, source: Network, values: RunValues, steps: int = 1) -> Execution | ScheduleExecution:
+    """Execute the plan or the schedule in a file; raises UsageError for several inferences of a schedule."""
+    from onchip.api.check import AnswerFile
+    from onchip.api.run import run_plan, run_schedule
+
+    if format_accepted_by("run", path) is not AnswerFormat.SCHEDULE:
+        return run_plan(path, source, values, steps)
+    if steps > 1:
+        raise UsageError("several inferences in turn work for plans only", place="steps", expected="1, or a plan")
+    return run_schedule(AnswerFile(path, source), values)
 
 
 def time(
@@ -397,31 +422,45 @@ def time(
         An input is unreadable, the answer is illegal, or the accelerator has no array or DRAM.
 
     """
-    from onchip.api.check_schedule import ScheduleFile
-    from onchip.api.run import time_schedule_file
-    from onchip.api.time_plan import time_network
-    from onchip.reports.execution import ScheduleTiming, Timing, milliseconds_of, timing_object, timing_tables
+    from onchip.reports.execution import milliseconds_of, timing_object, timing_tables
 
-    source = _graph_of_answer(answer, network)
-    with answer_file(answer) as path:
-        if format_of_answer(path) is AnswerFormat.SCHEDULE:
-            found: Timing | ScheduleTiming = time_schedule_file(ScheduleFile(path, source))
-        else:
-            machine = machine_of_answer(answer, target)
-            if machine is None:
-                expected = "the accelerator that the plan is timed on"
-                raise UsageError("a plan is timed on an accelerator", place="target", expected=expected)
-            found = time_network(path, source, machine, cost)
+    with _opened(answer, network) as (path, source):
+        is_plan = format_accepted_by("time", path) is AnswerFormat.PLAN
+        machine = machine_of_answer(answer, target) if is_plan or target is not None else None
+        found = time_answer(path, source, machine, cost)
     cycles, milliseconds = found.latency_cycles, milliseconds_of(found)
     if cycles is None:
-        raise _illegal(_check_report(found.check))
+        raise IllegalAnswerError(found.check)
     headline = f"{cycles:,} cycles" + ("" if milliseconds is None else f" ({milliseconds:.4g} ms)")
     view = View[Any](found, timing_object, timing_tables)
     return TimeReport(headline=headline, view=view, latency_cycles=cycles, latency_ms=milliseconds)
 
 
-def _illegal(checked: CheckReport) -> UsageError:
-    return UsageError(f"{checked.headline}: {checked.violations[0]}", place="answer", expected="a legal answer")
+def time_answer(
+    path: Path, source: Network, machine: str | Accelerator | None, cost: str | None
+) -> Timing | ScheduleTiming:
+    """Time the plan or the schedule in a file; `machine` is that of a plan, or has to be that of the schedule.
+
+    Raises UsageError for a plan without a machine.
+    """
+    from onchip.api.check import AnswerFile
+    from onchip.api.run import time_network, time_schedule_file
+
+    if format_accepted_by("time", path) is AnswerFormat.SCHEDULE:
+        return time_schedule_file(AnswerFile(path, source, machine))
+    if machine is None:
+        expected = "a name that `onchip accelerators` lists, or a file"
+        raise UsageError("a plan is timed on an accelerator", place="target", expected=expected)
+    return time_network(path, source, machine, cost)
+
+
+class IllegalAnswerError(UsageError):
+    """An error for an illegal answer, with its check."""
+
+    def __init__(self, checked: Checked) -> None:
+        report = _check_report(checked)
+        super().__init__(f"{report.headline}: {report.violations[0]}", place="answer", expected="a legal answer")
+        self.checked = checked
 
 
 def explain(
@@ -458,36 +497,54 @@ def explain(
     'network     lenet5, 5 operators'
 
     """
-    from onchip.api.check_plan import check_plan
-    from onchip.api.show_schedule import time_of_plan, time_of_schedule
-    from onchip.api.target import Target
+    machine = None if target is None else machine_of(target)
+    with _opened(answer, network) as (path, source):
+        is_schedule = format_accepted_by("explain", path) is AnswerFormat.SCHEDULE
+        view = explanation_of(path, source, None if is_schedule else machine, tensor if is_schedule else None)
+    named = source if isinstance(source, str) else source.name
+    return Report(
+        headline=f"the energy and the moves of {named}" if is_schedule else f"the spills of {named}", view=view
+    )
+
+
+def explanation_of(
+    path: Path,
+    source: Network,
+    machine: str | Accelerator | None,
+    tensor: str | None,
+    cost: str | None = None,
+    least_peak: Callable[[History], SearchResult[tuple[int, ...]] | None] = lambda _: None,
+) -> View[Any]:
+    """Return the explanation of the plan or the schedule in a file, followed by that of its time if this is known.
+
+    `least_peak` finds M_P for a plan that spills. Raises IllegalAnswerError for an illegal answer, UsageError for a
+    plan with a `tensor`, and for a schedule with a `machine`, which contains its own.
+    """
+    from onchip.api.check_schedule import time_of_plan, time_of_schedule
     from onchip.formats.foreign_files import load_any_accelerator
+    from onchip.reports.execution import time_object, time_tables
     from onchip.reports.explain.history import History
     from onchip.reports.program.explanation import Explanation, explanation_lines, explanation_object
     from onchip.reports.schedule import explanation as of_schedule
 
-    source = _graph_of_answer(answer, network)
-    with answer_file(answer) as path:
-        if format_of_answer(path) is AnswerFormat.SCHEDULE:
-            outcome = _legal_schedule(path, source)
-            shown = of_schedule.ScheduleExplanation.of(outcome, tensor)
-            time = time_of_schedule(outcome) if tensor is None else None
-            faces = of_schedule.schedule_explanation_object, of_schedule.schedule_explanation_tables
-            view = with_time(View[Any](shown, *faces), time)
-            return Report(headline=f"the energy and the moves of {_named(source)}", view=view)
-        check = check_plan(path, source, Target(), {})
-    if not check.is_legal:
-        raise _illegal(_check_report(check))
-    explained = Explanation.of(History(check.problem, check.document.answer))
-    chip = None if target is None else load_any_accelerator(machine_of(target))
-    view = with_time(View[Any](explained, explanation_object, explanation_lines), time_of_plan(check, chip, None))
-    return Report(headline=f"the spills of {_named(source)}", view=view)
-
-
-def with_time(view: View[Any], time: TimeExplanation | None) -> View[Any]:
-    """Return the view of an explanation, followed by the breakdown of the time if it is known."""
-    from onchip.reports.execution import time_object, time_tables
-
+    view: View[Any]
+    if format_accepted_by("explain", path) is AnswerFormat.SCHEDULE:
+        outcome = legal_schedule(path, source)
+        if machine is not None:
+            raise UsageError("a schedule contains its accelerator", place="target", expected="a plan")
+        with phase("explaining"):
+            of_moves = of_schedule.ScheduleExplanation.of(outcome, tensor)
+        view = View(of_moves, of_schedule.schedule_explanation_object, of_schedule.schedule_explanation_tables)
+        time = time_of_schedule(outcome) if tensor is None else None
+    else:
+        if tensor is not None:
+            raise UsageError("only schedules are explained by tensor", place="tensor", expected="a schedule")
+        chip = None if machine is None else load_any_accelerator(machine)
+        check = legal_plan(path, source)
+        with phase("explaining"):
+            history = History(check.problem, check.document.answer)
+            view = View(Explanation.of(history, least_peak(history)), explanation_object, explanation_lines)
+        time = time_of_plan(check, chip, cost)
     if time is None:
         return view
     return View(
@@ -497,43 +554,67 @@ def with_time(view: View[Any], time: TimeExplanation | None) -> View[Any]:
     )
 
 
-def _named(source: Network) -> str:
-    return source if isinstance(source, str) else source.name
+def legal_plan(path: Path, source: Network) -> Check:
+    """Return the check of a legal plan; raises IllegalAnswerError for an illegal one."""
+    from onchip.api.check import check_plan
+    from onchip.api.target import Target
+
+    check = check_plan(path, source, Target(), {})
+    if not check.is_legal:
+        raise IllegalAnswerError(check)
+    return check
 
 
-def _legal_schedule(path: Path, source: Network) -> ScheduleOutcome:
-    from onchip.api.check_schedule import ScheduleFile
-    from onchip.api.show_schedule import schedule_to_show
+def legal_schedule(path: Path, source: Network, machine: str | Accelerator | None = None) -> ScheduleOutcome:
+    """Return a legal schedule as `schedule` shows it; raises IllegalAnswerError for an illegal one."""
+    from onchip.api.check import AnswerFile
+    from onchip.api.check_schedule import check_schedule_file, outcome_of_check
 
-    shown = schedule_to_show(ScheduleFile(path, source))
-    if shown.outcome is None:
-        raise _illegal(_check_report(shown.check))
-    return shown.outcome
+    watch = Stopwatch()
+    check = check_schedule_file(AnswerFile(path, source, machine))
+    outcome = outcome_of_check(check, text_of(source), watch.seconds)
+    if outcome is None:
+        raise IllegalAnswerError(check)
+    return outcome
 
 
 def page_of_answer(answer: Answer, network: NetworkLike | None, target: TargetLike | None, asked: str) -> str:
     """Return the HTML page of an answer; raises UsageError for an illegal answer or one without a page."""
-    from onchip.api.check_plan import check_plan
-    from onchip.api.target import Target
-    from onchip.api.time_plan import findings_of
-    from onchip.formats.foreign_files import load_any_accelerator
-    from onchip.reports.program.html import report_html
-    from onchip.reports.schedule.html import schedule_html
-
     if isinstance(answer, Result) and answer.view is not None and target is None:
         page = answer.view.page(asked)
         if page is not None:
             return page
-    with answer_file(answer) as path:
-        form, source = format_of_answer(path), _graph_of_answer(answer, network)
-        if form is AnswerFormat.SCHEDULE:
-            return schedule_html(_legal_schedule(path, source), asked)
-        if form is not AnswerFormat.PLAN:
-            raise UsageError(
-                "the file has no page", place="answer", expected="a plan, a schedule, or the verb's result"
-            )
-        check = check_plan(path, source, Target(), {})
-    if not check.is_legal:
-        raise _illegal(_check_report(check))
-    chip = None if target is None else load_any_accelerator(machine_of(target))
-    return report_html(findings_of(check, asked, chip))
+    with _opened(answer, network) as (path, source):
+        machine = None if target is None else machine_of(target)
+        if format_accepted_by("report", path) is AnswerFormat.SCHEDULE:
+            machine = None
+        return page_of_file(path, source, machine, asked)[1]
+
+
+def page_of_file(
+    path: Path,
+    source: Network,
+    machine: str | Accelerator | None,
+    asked: str,
+    baselines: Callable[[Problem], tuple[BaselinePlan, ...]] | None = None,
+) -> tuple[str, str]:
+    """Return the network's name and the HTML page of the plan or the schedule in a file.
+
+    Raises IllegalAnswerError for an illegal answer, and UsageError for a schedule with `baselines`.
+    """
+    from onchip.api.run import findings_of
+    from onchip.formats.foreign_files import load_any_accelerator
+    from onchip.reports.program.html import report_html
+    from onchip.reports.schedule.html import schedule_html
+
+    if format_accepted_by("report", path) is AnswerFormat.SCHEDULE:
+        if baselines is not None:
+            raise UsageError("only plans are compared with baselines", place="compare", expected="a plan")
+        outcome = legal_schedule(path, source, machine)
+        with phase("drawing"):
+            return outcome.network.name, schedule_html(outcome, asked)
+    chip = None if machine is None else load_any_accelerator(machine)
+    check = legal_plan(path, source)
+    plans = () if baselines is None else baselines(check.problem)
+    with phase("drawing"):
+        return check.problem.graph.name, report_html(findings_of(check, asked, chip, plans))

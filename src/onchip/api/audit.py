@@ -16,6 +16,7 @@ from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
 from onchip.audits.finding import Finding, Ruling
 from onchip.errors import InputError, UsageError
+from onchip.formats.files import AnswerFormat, format_of_answer
 from onchip.reports.audit import AuditOutcome
 from onchip.search.budget.clock import Deadline
 from onchip.verify.rules import Rule
@@ -65,28 +66,22 @@ def audit(problem: Problem, lower_bound: int, *, seconds: float = SECONDS, worke
 
 @phase("auditing")
 def audit_answer(request: AuditRequest) -> AuditOutcome:
-    """Rule on the bound of an answer file; raises InputError if the answer is not legal."""
-    name = request.answer.name.removesuffix(".gz")
-    if name.endswith(".csv"):
+    """Rule on the bound of an answer file; raises InputError if the answer is not legal, or of another kind."""
+    if request.answer.name.removesuffix(".gz").endswith(".csv"):
         return _audit_packing(request)
-    _is_a_plan(request.answer)
+    kind = format_of_answer(request.answer)
+    if kind is not AnswerFormat.PLAN:
+        what = f"`onchip audit` accepts plans and packings, not {_OTHERS[kind]}"
+        expected = "one of these; `onchip check` verifies answers of every kind"
+        raise UsageError(what, file=str(request.answer), expected=expected)
     return _audit_plan_file(request)
 
 
-def _is_a_plan(answer: Path) -> None:
-    """Raise UsageError for an answer of another kind; the readers report all other errors."""
-    from onchip.formats.files import AnswerFormat, format_of_answer
-
-    kinds = {
-        AnswerFormat.SCHEDULE: "schedules",
-        AnswerFormat.STRATEGY: "strategies",
-        AnswerFormat.MAPPING: "mappings",
-    }
-    what = kinds.get(format_of_answer(answer))
-    if what is not None:
-        expected = "one of these; `onchip check` verifies answers of every kind"
-        what = f"`onchip audit` accepts plans and packings, not {what}"
-        raise UsageError(what, file=str(answer), expected=expected)
+_OTHERS: Final = {
+    AnswerFormat.SCHEDULE: "schedules",
+    AnswerFormat.STRATEGY: "strategies",
+    AnswerFormat.MAPPING: "mappings",
+}
 
 
 # Plans
@@ -107,7 +102,7 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
     if document.recomputation is not None:
         what = "plans whose operators may run again are not audited yet"
         raise UsageError(what, file=str(request.answer), place="reading.recompute", expected="never")
-    problem = _problem_of(document, claim, request)
+    problem = _problem_of(document, request)
     value = _value_of_a_legal_plan(problem, document, claim, request.answer)
     bound = ceil(claim.lower_bound) if request.bound is None else request.bound
     if value < bound:
@@ -125,24 +120,16 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
 
 
 @phase("reading")
-def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> Problem:
+def _problem_of(document: PlanDocument, request: AuditRequest) -> Problem:
     """Return the problem that the plan answers; with Order.MIN_PEAK, use the plan's own order."""
-    from onchip.api.networks import fitted_to_scratchpads, network_to_plan
+    from onchip.api.check import planned_problem
+    from onchip.formats.own.graph_json import graph_sha256
 
-    reading, order = document.reading, request.order or document.order
-    graph = network_to_plan(request.network, reading)
-    memories = document.answer.memories
-    problem = Problem(
-        graph,
-        memories,
-        Objective(claim.objective),
-        document.order,
-        reading.count,
-        document.transfers,
-        document.placement,
-    )
-    problem = replace(fitted_to_scratchpads(problem, request.network, reading), order=order)
-    _is_of_this_network(document, problem, request)
+    order = request.order or document.order
+    problem = replace(planned_problem(document, request.network), order=order)
+    if document.graph.sha256 not in (None, graph_sha256(problem.graph)):
+        expected = f"the network {document.graph.name!r} that it was made for"
+        raise InputError("the plan is for another graph", file=str(request.answer), expected=expected)
     if order is not Order.MIN_PEAK:
         return problem
     runs = [one.operator for one in document.answer.instructions if isinstance(one, Compute)]
@@ -150,14 +137,6 @@ def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> 
         return problem
     graph = replace(problem.graph, operators=tuple(problem.graph.operator[name] for name in runs))
     return replace(problem, graph=graph, order=Order.GIVEN)
-
-
-def _is_of_this_network(document: PlanDocument, problem: Problem, request: AuditRequest) -> None:
-    from onchip.formats.own.graph_json import graph_sha256
-
-    if document.graph.sha256 not in (None, graph_sha256(problem.graph)):
-        expected = f"the network {document.graph.name!r} that it was made for"
-        raise InputError("the plan is for another graph", file=str(request.answer), expected=expected)
 
 
 @phase("verifying")

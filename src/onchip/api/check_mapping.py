@@ -9,6 +9,7 @@ from pathlib import Path
 from onchip.answer.document import Claim, MappingDocument, NamedMapping, Reading
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.words import picked
 from onchip.api.check import AnswerCheck
 from onchip.api.map import MappingRequest, layers_asked_for
 from onchip.api.networks import Network
@@ -69,9 +70,7 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
             ensure_energies(accelerator, one.claim.objective if one.claim else MappingObjective.LATENCY)
     found = _Found(list(_made_for_others(document, accelerator)))
     if not found.violations:
-        reading = file.reading
-        request = MappingRequest(file.network, name, bindings=reading.bindings, granularity=reading.granularity)
-        layers, _ = layers_asked_for(request, accelerator)
+        layers, _ = layers_asked_for(MappingRequest(file.network, name, reading=file.reading), accelerator)
         if document.graph.name != (layers.name or ""):
             detail = (
                 f"the mapping is for {document.graph.name or 'a layer'!r}, and this is {layers.name or 'a layer'!r}"
@@ -130,13 +129,15 @@ def _look_into(one: NamedMapping, layers: NetworkLayers, accelerator: Accelerato
         except InputError as error:
             error.place = f"layer {subject!r}: {error.place}"
             raise
-        found.recomputed.append(_figures(one, cost))
+        figures = {"energy_pj": cost.stated_energy_pj, "latency_cycles": cost.cycles, "macs": cost.macs}
+        found.recomputed.append({"names": ", ".join(one.names), **figures})
     if one.claim is not None:
         value = None if cost is None else _value(one.claim, cost)
         if value is None and cost is not None:
             found.not_checked.append(OTHERWISE.format(name=subject))
         found.violations += mapping_claim_violations(one.claim, subject, value)
-        found.claimed.append(_claim_object(one))
+        claimed = picked(one.claim, "method", "status", "objective", "objective_value", "lower_bound")
+        found.claimed.append({"names": ", ".join(one.names), **claimed})
 
 
 def _note_missing(document: MappingDocument, layers: NetworkLayers, may_be_partial: bool, found: _Found) -> None:
@@ -189,23 +190,3 @@ def _value(claim: Claim, cost: LayerCost) -> float | None:
         return None
     value = MappingObjective(claim.objective).of(cost.stated_energy_pj, cost.cycles)
     return None if claim.method in COUNT_OTHERWISE and not is_value_of(claim, value) else value
-
-
-def _figures(one: NamedMapping, cost: LayerCost) -> dict[str, object]:
-    figures = {"energy_pj": cost.stated_energy_pj, "latency_cycles": cost.cycles, "macs": cost.macs}
-    return {"names": ", ".join(one.names), **figures}
-
-
-def _claim_object(one: NamedMapping) -> dict[str, object]:
-    claim = one.claim
-    return {"names": ", ".join(one.names)} | (
-        {}
-        if claim is None
-        else {
-            "method": claim.method,
-            "status": claim.status,
-            "objective": claim.objective,
-            "objective_value": claim.objective_value,
-            "lower_bound": claim.lower_bound,
-        }
-    )

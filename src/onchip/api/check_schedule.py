@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from math import ceil
+from typing import Final
 
 from onchip.answer.document import ScheduleDocument
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.schedule import Homes, ScheduledMapping, ScheduleError
+from onchip.answer.result import SearchResult, Status
+from onchip.answer.schedule import Homes, ScheduledMapping, ScheduledStack, ScheduleError
+from onchip.api.check import AnswerFile
 from onchip.api.networks import Network, ensure_reading_is, network_to_schedule
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import states_energies, with_free_accesses
+from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.errors import InputError
 from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
-from onchip.formats.own.schedule_json import read_schedule
+from onchip.formats.own.schedule_json import DECISIONS, read_schedule
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
 from onchip.model.program.compute_cost import (
     ComputeCost,
     NestCost,
@@ -30,12 +36,25 @@ from onchip.model.program.compute_cost import (
     with_declared,
 )
 from onchip.model.program.figures import ScheduleFigures, homes_of_computes, schedule_figures
+from onchip.model.timeline.mac_count import cycles_of_plan
+from onchip.model.timeline.plan_timeline import Links, PlanClock
+from onchip.model.timeline.schedule_timeline import time_schedule
 from onchip.ops.layers_of import Precision
-from onchip.reports.schedule.outcome import ScheduleCheck
+from onchip.reports.execution import (
+    ChangeKind,
+    MachineChange,
+    Timed,
+    TimeExplanation,
+    changes_on,
+    most_helpful,
+)
+from onchip.reports.program.outcome import Check
+from onchip.reports.schedule.outcome import ScheduleCheck, ScheduleOutcome, ScheduleSeconds
 from onchip.scheduling.program.runs import NestPlace, Step, step_of
 from onchip.scheduling.program.usable import ensure_usable
+from onchip.search.budget.clock import Stopwatch
 from onchip.transform.groups.tile_graph import TileGraph
-from onchip.transform.groups.tiled import tile_graph_of_schedule
+from onchip.transform.groups.tiled import tile_graph, tile_graph_of_schedule
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.machine import ScheduleSetting, ScheduleVerdict, outside_violations
 from onchip.verify.schedule.tiles import verify_stacks
@@ -43,22 +62,9 @@ from onchip.verify.schedule.verifier import verify_schedule
 from onchip.without_collecting import without_collecting
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleFile:
-    """A schedule file, and the expectations that it is checked against.
-
-    `accelerator` is the required accelerator (None: any); `insisted` are required values of fields of Reading.
-    """
-
-    path: Path
-    network: Network
-    accelerator: str | Accelerator | None = None
-    insisted: Mapping[str, object] = field(default_factory=dict)
-
-
 @phase("reading")
 @without_collecting()
-def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
+def check_schedule_file(file: AnswerFile) -> ScheduleCheck:
     """Verify a schedule file for its network, which is read as the file says.
 
     A schedule for another network or accelerator gets a violation. Raises InputError for unreadable files, UsageError
@@ -169,3 +175,109 @@ class _Prices:
             problem = LayerProblem(one.layer, self.accelerator, one.homes, weight_is_an_input=nest.weight_is_an_input)
             self._nests[nest] = nest_cost(problem, one.mapping)
         return self._nests[nest]
+
+
+ANYTHING: Final[Mapping[str, str]] = dict.fromkeys(DECISIONS, "any")
+"""Space of the bound for a file without a claim."""
+NOT_SAID: Final = "not said"
+"""Method of a schedule without a claim."""
+
+
+@phase("pricing")
+def outcome_of_check(check: ScheduleCheck, source: str, read_seconds: float) -> ScheduleOutcome | None:
+    """Return a checked schedule as `schedule` shows it, with the parts of its bound; None for an illegal one.
+
+    A file without `result` is shown for minimum energy (latency if energies are unknown), with the bound over all
+    schedules. A stored bound of more than 64 bits is a rounded double, so it is clipped to the value.
+    """
+    if check.tiles is None or not check.is_legal:
+        return None
+    watch, document, claim, tiles = Stopwatch(), check.document, check.document.claim, check.tiles
+    schedule, machine = document.answer, document.accelerator
+    priced = priced_schedule(document, tiles)
+    keeps = claim is not None and claim.space["mappings"] != "any"
+    parts = relaxation_of(check.network, machine, precision_of(document), every_memory_keeps=keeps)
+    unclaimed = ScheduleObjective.ENERGY if states_energies(machine) else ScheduleObjective.LATENCY
+    objective = unclaimed if claim is None else ScheduleObjective(claim.objective)
+    value, least = objective.value_of(priced.figures), objective.value_of(parts)
+    result = SearchResult(Status.FEASIBLE, schedule, value, min(least, value), 0.0, NOT_SAID)
+    if claim is not None:
+        bound = value if claim.status is Status.OPTIMAL else min(ceil(claim.lower_bound), value)
+        result = SearchResult(claim.status, schedule, value, bound, 0.0, claim.method)
+    asked = source, check.network, machine, objective, objective.unit
+    space, seconds = ANYTHING if claim is None else claim.space, ScheduleSeconds(watch.seconds, 0.0, read_seconds)
+    found = tiles, priced.figures, document, priced.costs, check.verdict.not_checked
+    return ScheduleOutcome(*asked, result, parts, space, seconds, *found, is_from_file=True)
+
+
+def relaxation_of(
+    network: Graph, accelerator: Accelerator, precision: Precision, *, every_memory_keeps: bool
+) -> Relaxation:
+    """Return the parts of the bound on all schedules; if every memory keeps its operands, without memory bypass."""
+    whole = tile_graph(network, [ScheduledStack((operator.name,)) for operator in network.operators], precision)
+    machine, operands = with_free_accesses(accelerator), whole.nest_operands
+    return relaxation(whole.graph, whole.nests, machine, every_memory_keeps=every_memory_keeps, operands=operands)
+
+
+@phase("timing")
+def time_of_schedule(outcome: ScheduleOutcome) -> TimeExplanation | None:
+    """Explain the latency of a schedule; None without one."""
+    document, tiles, figures = outcome.document, outcome.tiles, outcome.figures
+    if document is None or tiles is None or figures is None:
+        return None
+    accelerator, program = document.accelerator, document.answer.program
+
+    def timed(change: MachineChange) -> Timed:
+        machine, costs = change.machine(accelerator), outcome.compute_costs
+        if change.kind in (ChangeKind.BANDWIDTH, ChangeKind.PORTS):
+            costs = priced_schedule(replace(document, accelerator=machine), tiles).costs
+        changed = {name: replace(cost, cycles=change.cycles(cost.cycles)) for name, cost in costs.items()}
+        timeline = time_schedule(tiles.graph, machine, program, changed, change.roomy)
+        return timeline.activities, timeline.places
+
+    addressed = [level.memory.name for level in accelerator.addressed]
+    ported = [level.memory.name for level in accelerator.levels if level.ports]
+    helpful = most_helpful(changes_on(addressed, ported), figures.latency_cycles, timed)
+    return TimeExplanation(figures.timeline.activities, helpful)
+
+
+@phase("timing")
+def time_of_plan(check: Check, accelerator: Accelerator | None, cost: str | None) -> TimeExplanation | None:
+    """Explain the latency of a legal plan, on an accelerator or with its own durations; None if there are neither.
+
+    Operators take the cycles of the named cost model; without a name, those of the plan, or of their MACs. Raises
+    AcceleratorError if the accelerator, and UsageError if `cost`, lacks information.
+    """
+    problem, plan = check.problem, check.document.answer
+    if accelerator is None and problem.durations is None:
+        return None
+    ported: list[str] = []
+    if accelerator is not None:
+        cycles = cycles_of_plan(problem, accelerator, cost)
+        ported = [level.memory.name for level in accelerator.levels if level.is_scratchpad and level.ports]
+    else:
+        cycles = problem.known_durations.of_operator
+
+    def timed(change: MachineChange) -> Timed:
+        return _clock(check, accelerator, change, _changed(cycles, change)).run(change.roomy)
+
+    if accelerator is None:
+        activities, _ = PlanClock.stated(problem, plan).run()
+    else:
+        activities, _ = PlanClock(problem, plan, Links(problem, accelerator), cycles).run()
+    latency = max((one.end for one in activities), default=0)
+    changes = changes_on([memory.name for memory in problem.memories], ported)
+    return TimeExplanation(activities, most_helpful(changes, latency, timed))
+
+
+def _changed(cycles: Callable[[Operator], int], change: MachineChange) -> Callable[[Operator], int]:
+    return lambda operator: change.cycles(cycles(operator))
+
+
+def _clock(
+    check: Check, accelerator: Accelerator | None, change: MachineChange, cycles: Callable[[Operator], int]
+) -> PlanClock:
+    problem, plan = check.problem, check.document.answer
+    if accelerator is not None:
+        return PlanClock(problem, plan, Links(problem, change.machine(accelerator)), cycles)
+    return replace(PlanClock.stated(change.problem(problem), plan), compute_cycles=cycles)

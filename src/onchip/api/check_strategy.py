@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.document import Claim, CostModel, Granularity, Reading, StrategyDocument
+from onchip.answer.document import CostModel, Granularity, Reading, StrategyDocument
 from onchip.answer.strategy import FusionStrategy, StrategyFigures, nested_figures
-from onchip.api.check import AnswerCheck
+from onchip.answer.words import picked
+from onchip.api.check import AnswerCheck, AnswerFile
 from onchip.api.check_mapping import accelerator_named
-from onchip.api.networks import Network, ensure_reading_is, is_model, read_network
+from onchip.api.networks import ensure_reading_is, is_model, read_network
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, unknown_energy
@@ -42,16 +43,6 @@ LAYERS = "the layers and their windows: they are as `fuse` reads them"
 BOUND = "the lower bounds themselves"
 
 
-@dataclass(frozen=True, slots=True)
-class StrategyFile:
-    """A strategy file, its network, and the accelerator (None: the bundled one of the file's name)."""
-
-    path: Path
-    network: Network
-    accelerator: str | Accelerator | None = None
-    insisted: Mapping[str, object] = field(default_factory=dict)
-
-
 @dataclass(slots=True)
 class StrategyReplay:
     """The verification result of a strategy; figures are None if it is not legal, or contains no mappings."""
@@ -63,7 +54,7 @@ class StrategyReplay:
 
 
 @phase("verifying")
-def check_strategy_file(file: StrategyFile) -> AnswerCheck:
+def check_strategy_file(file: AnswerFile) -> AnswerCheck:
     """Verify the stacks, tiles, homes and mappings of a strategy file, and recompute all figures that it claims.
 
     In a file without mappings only stacks, tiles, homes and the consistency of the claim are verified. Raises
@@ -84,9 +75,16 @@ def check_strategy_file(file: StrategyFile) -> AnswerCheck:
             found = replayed(document, partly_fusable_of(graph, precision).network, accelerator)
         except InputError as error:
             raise error if error.file else error.in_file(accelerator_text(named)) from None
-    recomputed = (strategy_figures_object(found.figures, accounting_of(document)),) if found.figures else ()
+    recomputed: tuple[dict[str, object], ...] = ()
+    if found.figures:
+        head = {"accounting": accounting_of(document), "objective_value": found.figures.objective_value}
+        recomputed = ({"names": "all stacks", **head, **nested_figures(found.figures.named)},)
     not_checked = (*found.not_checked, *((BOUND,) if claim else ()))
-    claimed = (strategy_claim_object(claim),) if claim else ()
+    claimed: tuple[dict[str, object], ...] = ()
+    if claim:
+        among = {} if claim.bound_among is None else {"bound_among": claim.bound_among}
+        said = picked(claim, "method", "status", "objective", "objective_value", "lower_bound")
+        claimed = ({**said, **among, **nested_figures(claim.figures)},)
     return AnswerCheck("strategy", graph.name, accelerator.name, found.violations, recomputed, claimed, not_checked)
 
 
@@ -133,25 +131,6 @@ def _made_for_others(document: StrategyDocument, network: Graph, accelerator: Ac
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
         detail = f"the strategy is for another accelerator than the given {accelerator.name!r}"
         yield Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
-
-
-def strategy_figures_object(figures: StrategyFigures, accounting: AccountingName) -> dict[str, object]:
-    """Return the cost of a strategy as `check` prints it."""
-    head = {"names": "all stacks", "accounting": accounting, "objective_value": figures.objective_value}
-    return head | nested_figures(figures.named)
-
-
-def strategy_claim_object(claim: Claim) -> dict[str, object]:
-    """Return the claim of a strategy as `check` prints it."""
-    return {
-        "method": claim.method,
-        "status": claim.status,
-        "objective": claim.objective,
-        "objective_value": claim.objective_value,
-        "lower_bound": claim.lower_bound,
-        **({} if claim.bound_among is None else {"bound_among": claim.bound_among}),
-        **nested_figures(claim.figures),
-    }
 
 
 WIDTHS_THAT_RUN = (8, 16, 32, 64)

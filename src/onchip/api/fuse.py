@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
-from onchip.answer.bindings import Bindings
-from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
+from onchip.answer.document import Claim, Source, StrategyDocument
+from onchip.answer.options.choices import choice
 from onchip.answer.options.fusion_objective import Criteria, FusionObjective, sum_of, value_of
 from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.result import SearchResult, Status
@@ -18,6 +18,7 @@ from onchip.api.check_strategy import (
     MODEL_OF,
     replayed,
 )
+from onchip.api.inputs import VerbRequest
 from onchip.api.networks import Network, read_network, taken_apart, text_of
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
@@ -45,7 +46,6 @@ from onchip.scheduling.fronts.costs import Costing, StackCosts, criteria_of, dra
 from onchip.scheduling.fronts.mappers import check_rule_unrolls, mapper_named
 from onchip.scheduling.search.fusion import FusionResult, solve_fusion
 from onchip.search.budget.clock import Deadline
-from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import RunStarter, silent_run, with_bound, without_bound
 from onchip.transform.groups.stacks import stack_of
 from onchip.transform.groups.tile_graph import part_of_network
@@ -55,26 +55,16 @@ NONE_OF_THESE: Final = "these groups and tiles have no strategy that fits; other
 
 
 @dataclass(frozen=True, slots=True)
-class FusionRequest:
-    """The request of `fuse`: a network and an accelerator by name or file, an objective, and fixed choices.
+class FusionRequest(VerbRequest[Network, FusionObjective, FusionOptions]):
+    """The request of `fuse`; in DeFiNES's accounting partial sums are by default twice as wide as elements."""
 
-    `bits` is the element width of every operand (None: each tensor's own), `partial_bits` that of a partial sum (None:
-    limited by the machine's memories), `mapper` maps each layer of a tile (None: `exact`). In DeFiNES's accounting the
-    defaults are twice `bits`, and `uneven`.
-    """
-
-    source: Network
-    accelerator: str | Accelerator
     objective: FusionObjective = FusionObjective.ENERGY
     options: FusionOptions = field(default_factory=FusionOptions)
-    mapper: str | None = None
-    bits: int | None = None
-    partial_bits: int | None = None
-    bindings: Bindings = field(default_factory=Bindings)
-    granularity: Granularity = Granularity.FUSED
-    limits: Limits = field(default_factory=Limits)
-    use_cache: bool = True
-    accounting: AccountingName = AccountingName.INTERPRETER
+
+    @property
+    def accounting(self) -> AccountingName:
+        """Return the cost model; raises UsageError for an unknown one."""
+        return choice(AccountingName, self.options.accounting, "accounting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +85,16 @@ class _Problem:
     @property
     def bound_of_any(self) -> int:
         """Return the lower bound that holds for all stacks, tiles and mappings, and for schedules."""
-        precision = Precision(self.request.bits, self.request.partial_bits)
+        precision = Precision(self.request.reading.bits, self.request.options.partial_bits)
         return bound_of_any(replace(self.costing, accelerator=self.accelerator), self.graph, precision)
 
     @property
     def costing(self) -> Costing:
         """Return the costing by the request's objective, mapper and accounting."""
         request, machine = self.request, with_assumed_energies(self.accelerator)
-        return Costing(self.network, machine, request.objective, self.mapper, request.use_cache, request.accounting)
-
-    def costed(self, costs: Iterable[StackCost]) -> list[StackCost]:
-        """Return the found costs without the energies that the accelerator does not state."""
-        return list(costs) if states_energies(self.accelerator) else [one.stated_by(self.accelerator) for one in costs]
+        return Costing(
+            self.network, machine, request.objective, self.mapper, request.options.uses_cache, request.accounting
+        )
 
 
 @phase("searching")
@@ -121,15 +109,14 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         bound = problem.bound_of_any
         told = without_bound(with_bound(run, bound))  # the search's bound covers only its own stacks and tiles
         found = solve_fusion(problem.costing, request.options, told)
-    space, why_not = _space(found.space, problem), found.why_not
-    result, stacks = for_all_strategies(found.result, bound, space), found.stacks
-    costs = problem.costed(cost for _, cost in stacks)
-    found = replace(
-        found,
-        space=space,
-        result=result,
-        stacks=tuple((choice, cost) for (choice, _), cost in zip(stacks, costs, strict=True)),
-    )
+    by_rule = request.accounting is not AccountingName.INTERPRETER
+    rule = "layers unrolled by DeFiNES's rule and counted as DeFiNES does" if by_rule else None
+    restriction = problem.accelerator.restriction and f"accelerator: {problem.accelerator.restriction}"
+    space, why_not = "; ".join(filter(None, (found.space, rule, restriction))), found.why_not
+    stacks = found.stacks
+    if not states_energies(problem.accelerator):  # show no assumed energies
+        stacks = tuple((choice, cost.stated_by(problem.accelerator)) for choice, cost in stacks)
+    found = replace(found, space=space, result=for_all_strategies(found.result, bound, space), stacks=stacks)
     problem = replace(problem, mapper=found.mapper)
     outcome = FusionOutcome(
         text_of(request.source),
@@ -153,7 +140,11 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         what = f"the strategy costs {figures.objective_value}, and it claims {found.result.objective_value}"
         raise InternalError(what, place="fuse")
     document = _document(problem, found.result.answer, found, figures)
-    _ensure_legal(problem, document)
+    with phase("verifying"):  # replay it by its own mappings
+        violations = replayed(document, problem.network, problem.accelerator).violations
+    if violations:
+        what = f"the strategy has {len(violations)} violations, the first: {violations[0]}"
+        raise InternalError(what, place="fuse")
     return replace(
         outcome,
         stacks=costed_stacks(problem.network, found.result.answer, found),
@@ -163,32 +154,19 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
 
 
 def _read(request: FusionRequest) -> _Problem:
-    """Read the inputs of the request."""
-    mapper = mapper_named(request.mapper, request.accounting, request.objective.of_layers)
+    """Read the inputs of the request; raises AcceleratorError if no tile can be costed on the accelerator."""
+    mapper = mapper_named(request.options.mapper, request.accounting, request.objective.of_layers)
     accelerator = load_any_accelerator(request.accelerator)
-    _ensure_tiles_can_be_costed(accelerator, request)
-    graph = read_network(request.source, Reading.of(request.bindings, request.granularity))
-    doubled = 2 * (request.bits or PLAIN_BITS) if request.accounting is AccountingName.DEFINES else None
-    precision = Precision(request.bits, request.partial_bits or doubled).on(accelerator)
-    fusable = partly_fusable_of(graph, precision)
-    return _Problem(replace(request, partial_bits=precision.partial_bits), mapper, graph, fusable, accelerator)
-
-
-def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:
-    """Raise AcceleratorError if no tile can be costed on the accelerator."""
     with errors_in_file(accelerator_text(request.accelerator)):
         array_of(accelerator)
         if request.accounting is AccountingName.DEFINES:
             check_rule_unrolls(accelerator)
         ensure_tiles_can_be_costed(accelerator, request.objective)
-
-
-@phase("verifying")
-def _ensure_legal(problem: _Problem, document: StrategyDocument) -> None:
-    """Raise InternalError unless a replay by the strategy's own mappings is legal and confirms its claim."""
-    if violations := replayed(document, problem.network, problem.accelerator).violations:
-        what = f"the strategy has {len(violations)} violations, the first: {violations[0]}"
-        raise InternalError(what, place="fuse")
+    graph = read_network(request.source, request.plain_reading)
+    doubled = 2 * (request.reading.bits or PLAIN_BITS) if request.accounting is AccountingName.DEFINES else None
+    precision = Precision(request.reading.bits, request.options.partial_bits or doubled).on(accelerator)
+    known = replace(request, options=replace(request.options, partial_bits=precision.partial_bits))
+    return _Problem(known, mapper, graph, partly_fusable_of(graph, precision), accelerator)
 
 
 def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
@@ -207,20 +185,11 @@ def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
     )
 
 
-def _space(described: str, problem: _Problem) -> str:
-    """Return a description of the strategies covered by the proof, with accounting and accelerator restriction."""
-    by_rule = problem.request.accounting is not AccountingName.INTERPRETER
-    rule = "layers unrolled by DeFiNES's rule and counted as DeFiNES does" if by_rule else None
-    restriction = problem.accelerator.restriction and f"accelerator: {problem.accelerator.restriction}"
-    return "; ".join(filter(None, (described, rule, restriction)))
-
-
 def _document(
     problem: _Problem, answer: FusionStrategy, found: FusionResult, figures: StrategyFigures
 ) -> StrategyDocument:
     request, result = problem.request, found.result
-    reading = Reading.of(request.bindings, request.granularity)
-    reading = replace(reading, bits=request.bits, partial_bits=request.partial_bits)
+    reading = replace(request.plain_reading, bits=request.reading.bits, partial_bits=request.options.partial_bits)
     value, space = figures.objective_value, {STRATEGIES: found.space}
     bounds = result.lower_bound, figures.named, space, result.bound_among
     claim = Claim(problem.mapper, result.status, request.objective, value, *bounds)

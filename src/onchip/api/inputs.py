@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.options.choices import choice
+from onchip.answer.options.verb_options import PlanOptions
+from onchip.answer.problem import Objective
 from onchip.api.networks import Network, Origin, load_graph
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
@@ -20,9 +22,13 @@ from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ops.layers_of import Precision
+from onchip.search.budget.limits import Limits
 
 if TYPE_CHECKING:
     import torch
+
+    from onchip.api.plan import Request
+
 
 NetworkLike: TypeAlias = Graph | str | Path
 """A network: a graph, a bundled name, or a file."""
@@ -262,3 +268,45 @@ def target_of(target: TargetLike | None, alignment_bytes: int | None = None) -> 
             error.place = "target"
             raise
     return Target(accelerator=machine_of(target), alignment_bytes=alignment_bytes)
+
+
+SourceT = TypeVar("SourceT")
+ObjectiveT = TypeVar("ObjectiveT")
+OptionsT = TypeVar("OptionsT")
+MINIMIZE: Final = "minimize"
+"""Name of the objective in errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerbRequest(Generic[SourceT, ObjectiveT, OptionsT]):
+    """A network or a layer, an accelerator, an objective, and the options, the reading and the limits of the search."""
+
+    source: SourceT
+    accelerator: str | Accelerator
+    objective: ObjectiveT
+    options: OptionsT
+    reading: Reading = field(default_factory=Reading)
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def plain_reading(self) -> Reading:
+        """Return the reading at the model's own bits, without the parts that only plans use."""
+        return Reading.of(self.reading.bindings, self.reading.granularity)
+
+
+def plan_request(
+    network: Network, reading: Reading, target: Target, minimize: str, options: PlanOptions, limits: Limits
+) -> Request:
+    """Return the request of a plan; raises UsageError for an unknown objective."""
+    from onchip.api.plan import Request
+
+    objective = choice(Objective, minimize, MINIMIZE)
+    count = options.count or target.counted(objective)
+    fitted = replace(reading, count=count, cap_tensors=options.cap_tensors)
+    reading = replace(fitted, bands=options.bands, recompute=options.recompute)
+    if options.alignment_bytes is not None:
+        target = replace(target, alignment_bytes=options.alignment_bytes)
+    method = options.method or ("timed" if objective is Objective.LATENCY else "exact")
+    how = objective, options.order, method, options.placement, limits, options.share
+    tiling = options.tiles, options.max_recompute / 100
+    return Request(network, reading, target, *how, options.cost, options.recompute_price, *tiling)

@@ -8,12 +8,14 @@ from functools import partial
 from multiprocessing.pool import AsyncResult, ThreadPool
 from typing import Final, TypeAlias
 
-from onchip.answer.bindings import Bindings
-from onchip.answer.document import Claim, Document, Granularity, NamedMapping, Reading, Source
+from onchip.answer.document import Claim, Document, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.choices import choice
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.verb_options import MapOptions
 from onchip.answer.result import SearchResult, Status, Stop
+from onchip.api.inputs import VerbRequest
 from onchip.api.networks import TABLE, TEXTS, Network, layers_named, text_of
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
@@ -34,7 +36,7 @@ from onchip.ops.layers_of import PLAIN_BITS, NetworkLayers, Precision
 from onchip.ops.nests import operands_of
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, MovedOperator
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.budget.limits import Limits, Progress, Run
+from onchip.search.budget.limits import Progress, Run
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.verify.mapping import verify_mapping
 
@@ -65,20 +67,17 @@ class LayerSearch:
 
     def solver(self) -> Solver:
         """Return the method; raises UsageError if it does not support the other options."""
-        if self.method == UNEVEN or self.accounting is not AccountingName.INTERPRETER:
-            return self._accounted_solver()
-        method = method_named(self.method)
-        if method.name == COSA:
-            return method.solve  # its own capacity model may admit illegal mappings
-        cache = MappingCache.opened() if self.use_cache else None
-        return method if cache is None else partial(cache.solve, method)
-
-    def _accounted_solver(self) -> Solver:
-        """Return a method with another accounting, without caching; raises UsageError for conflicting options."""
+        is_interpreter = self.accounting is AccountingName.INTERPRETER
+        if self.method != UNEVEN and is_interpreter:
+            method = method_named(self.method)
+            if method.name == COSA:
+                return method.solve  # its own capacity model may admit illegal mappings
+            cache = MappingCache.opened() if self.use_cache else None
+            return method if cache is None else partial(cache.solve, method)
         if self.method not in (LOMA, UNEVEN):
             expected = f"`method='{LOMA}'` or {UNEVEN}"
             raise UsageError(f"`method='{self.method}'` has its own", place="accounting", expected=expected)
-        if self.accounting is AccountingName.INTERPRETER:
+        if is_interpreter:
             raise UsageError(f"`method='{UNEVEN}'` needs another", place="accounting", expected="zigzag or defines")
         from onchip.mapping.baselines.loma import solve_as_loma
         from onchip.mapping.tile_search.uneven import solve_uneven
@@ -97,63 +96,46 @@ class LayerSearches:
     run: Run
 
     def found(self, threads: int) -> Iterator[SearchedLayer]:
-        """Yield the result of each layer in order, or the error of a layer that cannot be mapped."""
-        return self._one_by_one() if threads == 1 else _Together(self, threads).found()
+        """Yield the result of each layer in order, or the error of a layer that cannot be mapped.
 
-    def _one_by_one(self) -> Iterator[SearchedLayer]:
-        """Search the layers in order, each with an equal share of the time left."""
+        One thread searches the layers in order, each with an equal share of the time left. Layers that no thread of
+        several begins in time are searched here for a moment.
+        """
+        answers = {} if threads == 1 else self._together(threads)
         for place, (name, problem) in enumerate(self.problems.items()):
-            found = self.searched(problem, self.progress.run_of_next(name))
-            if isinstance(found, SearchResult):
+            if place in answers:
+                yield answers[place]
+                continue
+            run = self.progress.run_of_next(name) if threads == 1 else self.run.within(0.0)
+            if run.interrupt.is_set():
+                yield SearchResult(Status.UNKNOWN, None, None, 0, 0.0, self.search.method, Stop.INTERRUPTED)
+                continue
+            found = self.search((problem, run))
+            if threads == 1 and isinstance(found, SearchResult):
                 self.progress.take(place, found)
             yield found
 
-    def searched(self, problem: LayerProblem, run: Run) -> SearchedLayer:
-        """Search one layer in this process, unless the run was interrupted."""
-        if run.interrupt.is_set():
-            return SearchResult(Status.UNKNOWN, None, None, 0, 0.0, self.search.method, Stop.INTERRUPTED)
-        return self.search((problem, run))
-
-
-@dataclass(slots=True)
-class _Together:
-    """Layers searched by threads; layers that no thread begins in time are searched here for a moment."""
-
-    asked: LayerSearches
-    room: int
-    answers: dict[int, SearchedLayer] = field(default_factory=dict)
-    pending: dict[int, AsyncResult[SearchedLayer]] = field(default_factory=dict)
-
-    def found(self) -> Iterator[SearchedLayer]:
-        """Yield the result of each layer in the network's order, regardless of completion order."""
-        problems, run = list(self.asked.problems.values()), self.asked.run
-        waiting = list(enumerate(problems))
-        with ThreadPool(self.room) as pool:
-            while self.pending or (waiting and run.stop is None):
-                while waiting and len(self.pending) < self.room and run.stop is None:
-                    own = self._run_of_next(len(waiting))
+    def _together(self, threads: int) -> dict[int, SearchedLayer]:
+        """Return the results, by place, of the layers that threads begin in time."""
+        run, waiting = self.run, list(enumerate(self.problems.values()))
+        limits = replace(run.limits, workers=max(1, run.limits.workers // threads))
+        answers: dict[int, SearchedLayer] = {}
+        pending: dict[int, AsyncResult[SearchedLayer]] = {}
+        with ThreadPool(threads) as pool:
+            while pending or (waiting and run.stop is None):
+                while waiting and len(pending) < threads and run.stop is None:
+                    share = Deadline.after(max(0.0, run.seconds_left) * min(1.0, threads / len(waiting)))
                     place, problem = waiting.pop(0)
-                    self.pending[place] = pool.apply_async(self.asked.search, ((problem, own),))
-                self._take()
-        for place, problem in enumerate(problems):
-            yield self.answers[place] if place in self.answers else self.asked.searched(problem, run.within(0.0))
-
-    def _run_of_next(self, waiting: int) -> Run:
-        """Return the run of the next of `waiting` layers, with its share of the common time."""
-        run = self.asked.run
-        workers = max(1, run.limits.workers // self.room)
-        deadline = Deadline.after(max(0.0, run.seconds_left) * min(1.0, self.room / waiting))
-        return Run(replace(run.limits, workers=workers), interrupt=run.interrupt, deadline=deadline)
-
-    def _take(self) -> None:
-        """Collect the available answers, waiting a moment for one."""
-        for place in [place for place, one in self.pending.items() if one.ready()]:
-            answer = self.answers[place] = self.pending.pop(place).get()
-            if isinstance(answer, SearchResult):
-                self.asked.progress.take(place, answer)
-        for one in [*self.pending.values()][:1]:
-            self.asked.progress.tell(f"{self.room} at a time")
-            one.wait(SECONDS_BETWEEN_LOOKS)
+                    own = Run(limits, interrupt=run.interrupt, deadline=share)
+                    pending[place] = pool.apply_async(self.search, ((problem, own),))
+                for place in [place for place, one in pending.items() if one.ready()]:
+                    answer = answers[place] = pending.pop(place).get()
+                    if isinstance(answer, SearchResult):
+                        self.progress.take(place, answer)
+                for one in [*pending.values()][:1]:
+                    self.progress.tell(f"{threads} at a time")
+                    one.wait(SECONDS_BETWEEN_LOOKS)
+        return answers
 
 
 @dataclass(slots=True)
@@ -214,27 +196,11 @@ RELATIVE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class MappingRequest:
-    """The request of `map`: a network and an accelerator, an objective, and options.
+class MappingRequest(VerbRequest[Network | Layer, MappingObjective, MapOptions]):
+    """The request of `map`, whose layers share the time limit; several workers search several layers in parallel."""
 
-    The layers share a time limit. `bits` is the element width of every operand (None: each tensor's own),
-    `partial_bits` that of a partial sum (None: limited by the machine's memories). `accounting` defines how energy and
-    cycles are counted, also in the searches of `loma` and `uneven`. `mapspace` is a file that accompanies a Timeloop
-    architecture. Several layers are searched in parallel with several workers.
-    """
-
-    source: Network | Layer
-    accelerator: str | Accelerator
     objective: MappingObjective = MappingObjective.ENERGY
-    method: str = "exact"
-    bits: int | None = None
-    bindings: Bindings = field(default_factory=Bindings)
-    granularity: Granularity = Granularity.FUSED
-    limits: Limits = field(default_factory=Limits)
-    use_cache: bool = True
-    mapspace: str | None = None
-    partial_bits: int | None = None
-    accounting: AccountingName = AccountingName.INTERPRETER
+    options: MapOptions = field(default_factory=MapOptions)
 
     @property
     def text(self) -> str:
@@ -244,15 +210,21 @@ class MappingRequest:
     @property
     def element_bits(self) -> int | None:
         """Return the element width; a layer without a network has its own, or 8 bits."""
-        if self.bits is None and isinstance(self.source, Layer):
-            return self.source.output_bits
-        is_text = isinstance(self.source, str) and self.source.startswith((*TEXTS, TABLE))
-        return PLAIN_BITS if self.bits is None and is_text else self.bits
+        bits, source = self.reading.bits, self.source
+        if bits is None and isinstance(source, Layer):
+            return source.output_bits
+        is_text = isinstance(source, str) and source.startswith((*TEXTS, TABLE))
+        return PLAIN_BITS if bits is None and is_text else bits
+
+    @property
+    def accounting(self) -> AccountingName:
+        """Return the cost model; raises UsageError for an unknown one."""
+        return choice(AccountingName, self.options.accounting, "accounting")
 
     @property
     def search(self) -> LayerSearch:
         """Return the search of each layer."""
-        return LayerSearch(self.method, self.objective, self.use_cache, self.accounting)
+        return LayerSearch(self.options.method, self.objective, self.options.uses_cache, self.accounting)
 
     @property
     def may_pad(self) -> bool:
@@ -265,15 +237,21 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
     """Map each distinct layer once; raises InternalError if a found mapping is not legal."""
     deadline = Deadline.after(request.limits.time_limit_seconds)
     request.search.solver()  # report conflicting options before reading anything
-    accelerator = load_any_accelerator(request.accelerator, request.mapspace)
+    accelerator = load_any_accelerator(request.accelerator, request.options.mapspace)
     layers, is_one_layer = layers_asked_for(request, accelerator)
     for layer, names in layers.distinct.items():
         _can_be_mapped(layer, names[0], accelerator, request)
-    moved = _moved(layers, accelerator, request)
+    with errors_in_file(accelerator_text(request.accelerator)):
+        moved = moved_operators(layers, accelerator)
     # CoSA's program is solved by all workers together: some are better at proofs, others at solutions.
-    threads = 1 if request.method == COSA else max(1, min(request.limits.workers, len(layers.distinct)))
+    threads = 1 if request.options.method == COSA else max(1, min(request.limits.workers, len(layers.distinct)))
     with start(request.limits, deadline) as run:
-        searched = _searches(request, layers, with_assumed_energies(accelerator), run).found(threads)
+        adds_up = request.options.method != COSA and request.objective is not MappingObjective.EDP
+        counts = [sum(layers.times.get(name, 1) for name in names) for names in layers.distinct.values()]
+        machine = with_assumed_energies(accelerator)
+        problems = {names[0]: LayerProblem(layer, machine) for layer, names in layers.distinct.items()}
+        searches = LayerSearches(request.search, problems, LayerProgress(run, counts, adds_up), run)
+        searched = searches.found(threads)
         each = zip(layers.distinct.items(), searched, strict=True)
         mapped = tuple(_mapped(found, layer, names, accelerator, request) for (layer, names), found in each)
     mappings = tuple(
@@ -281,12 +259,12 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         for one in mapped
         if one.mapping is not None
     )
-    is_cosa = request.method == COSA
+    is_cosa = request.options.method == COSA
     return MappingOutcome(
         request.text,
         layers,
         accelerator,
-        request.method,
+        request.options.method,
         COSA if is_cosa else request.objective,
         "bits" if is_cosa else UNITS[request.objective],
         mapped,
@@ -296,19 +274,6 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         request.accounting,
         moved,
     )
-
-
-def _moved(layers: NetworkLayers, accelerator: Accelerator, request: MappingRequest) -> tuple[MovedOperator, ...]:
-    """Return the cost of each operator without a loop nest; raises InputError if the accelerator lacks information."""
-    with errors_in_file(accelerator_text(request.accelerator)):
-        return moved_operators(layers, accelerator)
-
-
-def _searches(request: MappingRequest, layers: NetworkLayers, accelerator: Accelerator, run: Run) -> LayerSearches:
-    adds_up = request.method != COSA and request.objective is not MappingObjective.EDP
-    counts = [sum(layers.times.get(name, 1) for name in names) for names in layers.distinct.values()]
-    problems = {names[0]: LayerProblem(layer, accelerator) for layer, names in layers.distinct.items()}
-    return LayerSearches(request.search, problems, LayerProgress(run, counts, adds_up), run)
 
 
 def _mapped(
@@ -326,19 +291,19 @@ def _mapped(
     if result.answer is None:
         return MappedLayer(names, layer, result, claim, None, None)
     if violations := verify_mapping(problem, result.answer, may_pad=request.may_pad):
-        if request.method == COSA:
+        if request.options.method == COSA:
             refusal = f"CoSA's schedule breaks a true limit: {violations[0]}"
             return MappedLayer(names, layer, result, claim, None, None, refusal)
         raise InternalError(
             f"the mapping of {names[0]!r} has {len(violations)} violations, the first: {violations[0]}",
-            place=f"method {request.method}",
+            place=f"method {request.options.method}",
         )
     mapping = result.answer.without_loops_of_one()
     try:
         cost = layer_cost(problem, mapping, request.accounting.accounting)
     except InputError as error:
         raise _in_layer(error, names[0], request) from None
-    if request.method != COSA:
+    if request.options.method != COSA:
         _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.stated_energy_pj, cost.cycles), names[0])
     floor = _floor(LayerProblem(layer, with_assumed_energies(accelerator)), request)
     return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=floor)
@@ -349,7 +314,7 @@ def _floor(problem: LayerProblem, request: MappingRequest) -> int | None:
 
     The bound is None for methods with another objective value.
     """
-    if request.method not in (EXACT, EVEN) or request.may_pad:
+    if request.options.method not in (EXACT, EVEN) or request.may_pad:
         return None
     from onchip.bounds.layer.floors import floor_with_bypass
 
@@ -368,7 +333,7 @@ def _claim(result: SearchResult[LayerMapping], request: MappingRequest) -> Claim
     """Return the claim of a result; CoSA's objective is converted to its own unit, bits."""
     if result.objective_value is None:
         return None
-    if request.method == COSA:
+    if request.options.method == COSA:
         from onchip.mapping.cosa.cosa import VALUE_PER_BIT
 
         value, bound = result.objective_value / VALUE_PER_BIT, result.lower_bound / VALUE_PER_BIT
@@ -396,7 +361,7 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
     mapping = LayerMapping((), *kept)
     with errors_in_file(accelerator_text(request.accelerator)):
         array_of(accelerator)
-        ensure_energies(accelerator, COSA if request.method == COSA else request.objective)
+        ensure_energies(accelerator, COSA if request.options.method == COSA else request.objective)
         check_memories(problem, mapping)
 
 
@@ -411,10 +376,10 @@ def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputErr
 @phase("reading")
 def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:
     """Return the requested layers, and True if they are a single layer; ZigZag files state their own precision."""
-    precision = Precision(request.element_bits, request.partial_bits).on(accelerator)
+    precision = Precision(request.element_bits, request.options.partial_bits).on(accelerator)
     file = layer_file(request.source) if isinstance(request.source, str) else None
     if file is None:
-        return layers_named(request.source, Reading.of(request.bindings, request.granularity), precision)
+        return layers_named(request.source, request.plain_reading, precision)
     path, wanted = file
     found = read_layers(path)
     if list(found) == [path.stem]:
@@ -425,7 +390,7 @@ def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple
 
 def _mapspace(request: MappingRequest, accelerator: Accelerator) -> MapSpace | None:
     """Return the mappings for which the method's status and bound hold; None if it proves nothing."""
-    space, without = SPACES.get(request.method), accelerator.restriction
+    space, without = SPACES.get(request.options.method), accelerator.restriction
     if space is None or without is None:
         return space
     return MapSpace(f"{space.name}, accelerator {without}", "; ".join((space.definition, *accelerator.notes)))
@@ -436,24 +401,13 @@ def moved_operators(layers: NetworkLayers, accelerator: Accelerator) -> tuple[Mo
 
     Each reads every operand once and writes every output once, as in a schedule that streams all of them.
     """
-    graph = layers.graph
+    graph, found = layers.graph, list[MovedOperator]()
     if graph is None:
         return ()
-    found = []
     for one in uncosted_operators(graph, {one.operator for one in layers.left_out}):
         operands = operands_of(graph, graph.operator[one.operator])
         cost = cost_without_nest((OperandAtHome(each.operand, each.bits, 0, None) for each in operands), accelerator)
-        found.append(
-            MovedOperator(
-                one.operator,
-                one.kind,
-                one.why,
-                one.macs,
-                one.operations,
-                None if cost.stated_energy_fj is None else cost.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE,
-                cost.cycles,
-                cost.dram_read_bits,
-                cost.dram_written_bits,
-            )
-        )
+        energy_pj = None if cost.stated_energy_fj is None else cost.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE
+        of_kind = one.operator, one.kind, one.why, one.macs, one.operations
+        found.append(MovedOperator(*of_kind, energy_pj, cost.cycles, cost.dram_read_bits, cost.dram_written_bits))
     return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -186,38 +186,25 @@ def model_of(network: Network) -> tuple[str, Reading | None] | None:
 
 
 def _read_raw(network: Network, bindings: Bindings) -> Graph:
-    source = text_of(network)
+    source, suffix = text_of(network), Path(text_of(network)).suffix
     if isinstance(network, Graph):
-        if bindings.first_option is not None:
-            what = f"{source} leaves no dimensions or values open"
-            raise UsageError(what, file=source, place=bindings.first_option, expected="no bindings")
+        _ensure_bound_by((), bindings, source, f"{source} leaves no dimensions or values open", "no bindings")
         return network
-    if source.endswith(".onnx"):
-        from onchip.formats.networks import read_onnx
+    if suffix in NETWORK_SUFFIXES:
+        from onchip.formats.networks import read_onnx, read_tflite, read_torch
 
-        return read_onnx(Path(source), bindings)
-    if source.endswith(".tflite"):
-        from onchip.formats.networks import read_tflite
-
-        if bindings.dims or bindings.values:
-            place = "dims" if bindings.dims else "values"
-            raise UsageError("a TFLite file leaves shapes open alone", file=source, place=place, expected="`shapes`")
-        return read_tflite(Path(source), bindings.shapes)
-    if source.endswith(PROGRAM_SUFFIX):
-        from onchip.formats.networks import read_torch
-
-        return read_torch(Path(source), bindings)
+        if suffix == ".tflite":
+            what = "a TFLite file leaves shapes open alone"
+            _ensure_bound_by(("shapes",), bindings, source, what, "`shapes`")
+            return read_tflite(Path(source), bindings.shapes)
+        return (read_onnx if suffix == ".onnx" else read_torch)(Path(source), bindings)
     is_graph_file = source.endswith((".json", ".json.gz"))
-    if not is_graph_file and (read := NETWORK_READERS.find(Path(source).suffix[1:])) is not None:
-        if bindings.shapes or bindings.values:
-            place = "shapes" if bindings.shapes else "values"
-            raise UsageError(
-                "the plug-in of this suffix takes `dims` alone", file=source, place=place, expected="an .onnx file"
-            )
+    if not is_graph_file and (read := NETWORK_READERS.find(suffix[1:])) is not None:
+        what = "the plug-in of this suffix takes `dims` alone"
+        _ensure_bound_by(("dims",), bindings, source, what, "an .onnx file")
         return read(Path(source), bindings.dims)
-    if bindings.first_option is not None:
-        what = "the network has no open dimensions or values"
-        raise UsageError(what, file=source, place=bindings.first_option, expected="an .onnx file, or no such option")
+    what = "the network has no open dimensions or values"
+    _ensure_bound_by((), bindings, source, what, "an .onnx file, or no such option")
     if is_graph_file:
         return read_graph(Path(source))
     if source not in bundled_networks():
@@ -229,6 +216,13 @@ def _read_raw(network: Network, bindings: Bindings) -> Graph:
         what = "the file lists layers at most, which `onchip map` accepts" if layer_file(source) else "no such network"
         raise InputError(what, file=source, expected=expected)
     return load_network(source)
+
+
+def _ensure_bound_by(allowed: Sequence[str], bindings: Bindings, source: str, what: str, expected: str) -> None:
+    """Raise UsageError if bindings of another kind than those allowed are given."""
+    for place in ("dims", "shapes", "values"):
+        if getattr(bindings, place) and place not in allowed:
+            raise UsageError(what, file=source, place=place, expected=expected)
 
 
 def ensure_reading_is(reading: Reading, insisted: Mapping[str, object], file: str) -> None:

@@ -9,6 +9,7 @@ from math import lcm
 from pathlib import Path
 from typing import Final
 
+from onchip.answer.options.verb_options import PackOptions
 from onchip.answer.packing import (
     Buffer,
     Packing,
@@ -93,68 +94,71 @@ def _packed(problem: PackingProblem, parts: Sequence[range], run: Run, *, minimi
     )
 
 
+def pack_buffers(
+    buffers: Path | BufferTable,
+    capacity_bytes: int | None,
+    options: PackOptions,
+    limits: Limits,
+    start: RunStarter = silent_run,
+    memories: tuple[Memory, ...] = (),
+    *,
+    minimize: bool = False,
+) -> PackingOutcome | OverflowOutcome | MemoriesOutcome:
+    """Pack buffers in the way that the options and the file require: one memory, some outside, or several memories."""
+    if isinstance(buffers, Path) and buffers.suffix == ".json":  # it may name memories and groups
+        buffers = read_packing_file(buffers)
+    has_memories = isinstance(buffers, BufferTable) and bool(buffers.memories or buffers.together or buffers.apart)
+    if memories or has_memories or options.together or options.apart or options.splits:
+        return memories_file(buffers, capacity_bytes, memories, options, limits, start)
+    if options.overflow and capacity_bytes is not None:
+        return overflow_file(buffers, capacity_bytes, options.alignment_bytes, limits, start)
+    return pack_file(buffers, capacity_bytes, options.alignment_bytes, limits, start, minimize=minimize)
+
+
 @phase("packing")
 def memories_file(
     buffers: Path | BufferTable,
-    request: MemoriesRequest,
+    capacity_bytes: int | None,
+    memories: tuple[Memory, ...],
+    options: PackOptions,
     limits: Limits,
     start: RunStarter = silent_run,
 ) -> MemoriesOutcome:
-    """Give each buffer a memory and an offset, verify; raises InternalError for an illegal result."""
+    """Give each buffer a memory and an offset, verify; raises InternalError for an illegal result.
+
+    The memories are in the order of preference; without any, they are those of the file, or one of the capacity.
+    """
     deadline = Deadline.after(limits.time_limit_seconds)
-    table, single = _packing_problem(buffers, request.capacity_bytes, request.alignment_bytes)
+    table, single = _packing_problem(buffers, capacity_bytes, options.alignment_bytes)
     with start(limits, _before_checking(deadline)) as run:
-        if request.splits:
+        if options.splits:
             result = fewest_allocations(single, run)
             count = result.objective_value or 0
-            memories = (StaticMemory(single.capacity_bytes, single.alignment_bytes),) * count
-            problem = StaticPackingProblem(single.buffers, memories, (dict.fromkeys(range(count), 0),) * len(table.ids))
+            allocations = (StaticMemory(single.capacity_bytes, single.alignment_bytes),) * count
+            costs = (dict.fromkeys(range(count), 0),) * len(table.ids)
+            problem = StaticPackingProblem(single.buffers, allocations, costs)
             names: tuple[str | None, ...] = tuple(f"allocation {number}" for number in range(count))
         else:
-            problem, names = _static_problem(table, single, request)
+            problem, names = _static_problem(table, single, memories, options)
             result = least_cost(problem, run)
         seconds = run.seconds
     if result.answer is not None:
         with phase("verifying"):
-            cost = None if request.splits else result.objective_value
+            cost = None if options.splits else result.objective_value
             _no_violations(verify_static_packing(problem, result.answer, cost), result.method)
-    objective = "allocations" if request.splits else "cost" if len(names) > 2 else "bytes outside"
+    objective = "allocations" if options.splits else "cost" if len(names) > 2 else "bytes outside"
     return MemoriesOutcome(table.ids, problem, names, objective, result, seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoriesRequest:
-    """A request for several memories.
-
-    Attributes
-    ----------
-    memories
-        Memories, the preferred one first; empty: those of the file, or one of the capacity.
-    overflow
-        True if buffers may lie outside, which costs more than the last memory.
-    splits
-        True if the buffers are split over the fewest allocations of the capacity.
-
-    """
-
-    memories: tuple[Memory, ...] = ()
-    capacity_bytes: int | None = None
-    alignment_bytes: int | None = None
-    overflow: bool = False
-    together: tuple[tuple[str, ...], ...] = ()
-    apart: tuple[tuple[str, ...], ...] = ()
-    splits: bool = False
-
-
 def _static_problem(
-    table: BufferTable, single: PackingProblem, request: MemoriesRequest
+    table: BufferTable, single: PackingProblem, given: tuple[Memory, ...], options: PackOptions
 ) -> tuple[StaticPackingProblem, tuple[str | None, ...]]:
     """Return the problem and the name of each memory; a byte costs its memory's rank in the buffer's preferences."""
-    memories = request.memories or table.memories or (Memory("memory", single.capacity_bytes),)
+    memories = given or table.memories or (Memory("memory", single.capacity_bytes),)
     names = [one.name for one in memories]
     alignment = single.alignment_bytes
     pools = [StaticMemory(one.capacity_bytes, lcm(one.alignment_bytes, alignment)) for one in memories]
-    if request.overflow:
+    if options.overflow:
         pools.append(StaticMemory(None, alignment))
     outside = len(names)
     costs = []
@@ -164,7 +168,7 @@ def _static_problem(
                 raise InputError(f"buffer {name!r} may lie in {each!r}", expected=" or ".join(names))
         ranked = buffer.memories or names
         own = {names.index(each): rank for rank, each in enumerate(ranked)}
-        costs.append(own | ({outside: len(ranked)} if request.overflow else {}))
+        costs.append(own | ({outside: len(ranked)} if options.overflow else {}))
     index = {name: at for at, name in enumerate(table.ids)}
 
     def groups(given: Sequence[Sequence[str]], option: str) -> tuple[tuple[int, ...], ...]:
@@ -173,11 +177,11 @@ def _static_problem(
                 raise InputError(f"there is no buffer {name!r}", place=option, expected="names of buffers")
         return tuple(tuple(index[name] for name in group) for group in given)
 
-    together, apart = (*table.together, *request.together), (*table.apart, *request.apart)
+    together, apart = (*table.together, *options.together), (*table.apart, *options.apart)
     problem = StaticPackingProblem(
         single.buffers, tuple(pools), tuple(costs), groups(together, "together"), groups(apart, "apart")
     )
-    return problem, (*names, None) if request.overflow else tuple(names)
+    return problem, (*names, None) if options.overflow else tuple(names)
 
 
 @phase("packing")

@@ -20,7 +20,7 @@ from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import Homes
 from onchip.api.networks import Network, fitted_to_scratchpads, is_model, network_to_plan, text_of
 from onchip.api.phases import phase
-from onchip.api.target import Target, TargetFinder
+from onchip.api.target import Target, TargetFinder, budgets_of, roomy_problem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import with_assumed_energies
 from onchip.arch.memory import Operand
@@ -37,21 +37,27 @@ from onchip.ir.tile import size_of
 from onchip.mapping.methods.cache import best_mapping_at
 from onchip.memory.methods import method_named
 from onchip.memory.spill.min_peak import PARAMS as ORDERS
-from onchip.model.capacity.bounds import InfeasibleOperator, greatest_need, infeasible_operator, operator_need
+from onchip.model.capacity.bounds import (
+    InfeasibleOperator,
+    compulsory_bytes,
+    greatest_need,
+    infeasible_operator,
+    operator_need,
+)
 from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest, nest_cost
 from onchip.model.program.recomputation import recomputation_on
 from onchip.model.timeline.mac_count import MACS, MacCount, cycles_by_model, durations_on, recomputed_macs
 from onchip.ops.entries import geometry_of, has_bounded_operand
 from onchip.ops.layers_of import Precision
 from onchip.ops.nests import nests_of_operator, operands_of
-from onchip.reports.program.outcome import Outcome, Seconds
+from onchip.reports.program.outcome import Description, NeedInTiles, Outcome, RecomputingNeed, Seconds, SharedNeed
 from onchip.scheduling.tiles.bounds import SmallestNeed, least_peak_of_tilings, smallest_need
 from onchip.scheduling.tiles.single_operators import tiles_that_fit
-from onchip.scheduling.tiles.tilings import tilings
+from onchip.scheduling.tiles.tilings import least_peaks_found, tilings
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, Run, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage, with_bound, without_bound
-from onchip.transform.rewrite.shared_bytes import SharedBytes
+from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
 from onchip.transform.slices.emission import counted_geometries
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
@@ -103,12 +109,15 @@ def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mappi
     for number, (layer, name) in enumerate(distinct.items()):
         seconds = run.seconds_left * SHARE_OF_TIME / (len(distinct) - number)
         cycles[layer] = _cycles_of_layer(layer, name, chip, run.within(seconds))
-    return {
-        operator.name: _share(graph, operator, sum(cycles[layer] * times for layer, times in nests[operator.name]))
-        if nests[operator.name]
-        else _cycles_of_moves(graph, operator, accelerator)
-        for operator in graph.operators
-    }
+    found: dict[str, int] = {}
+    for one in graph.operators:
+        if nests[one.name]:
+            found[one.name] = _share(graph, one, sum(cycles[layer] * times for layer, times in nests[one.name]))
+        else:
+            operands = operands_of(graph, one)
+            moved = (OperandAtHome(each.operand, each.bits, 0, _home(accelerator, each.operand)) for each in operands)
+            found[one.name] = max(1, cost_without_nest(moved, accelerator).cycles)
+    return found
 
 
 def _share(graph: Graph, operator: Operator, cycles: int) -> int:
@@ -130,15 +139,7 @@ def _share(graph: Graph, operator: Operator, cycles: int) -> int:
 def _with_room_for(graph: Graph, accelerator: Accelerator) -> Accelerator:
     """Return the accelerator with scratchpads that hold all operands of an operator, partial sums included."""
     room = ROOM_FOR_SUMS * sum(tensor.size_bytes for tensor in graph.tensors)
-    levels = tuple(
-        replace(level, memory=replace(level.memory, capacity_bytes=max(level.memory.capacity_bytes, room)))
-        if level.is_scratchpad
-        else level
-        for level in accelerator.levels
-    )
-    return replace(
-        accelerator, levels=levels, scratchpads=tuple(level.memory for level in levels if level.is_scratchpad)
-    )
+    return accelerator.resized({one.name: max(one.capacity_bytes, room) for one in accelerator.scratchpads})
 
 
 def _home(accelerator: Accelerator, operand: Operand) -> str | None:
@@ -156,12 +157,6 @@ def _cycles_of_layer(layer: Layer, name: str, accelerator: Accelerator, run: Run
             f"unmappable operator: no mapping of {name!r} was found", place=place, expected="`cost='macs'`"
         )
     return max(1, nest_cost(problem, mapping).cycles)
-
-
-def _cycles_of_moves(graph: Graph, operator: Operator, accelerator: Accelerator) -> int:
-    operands = operands_of(graph, operator)
-    at_home = (OperandAtHome(one.operand, one.bits, 0, _home(accelerator, one.operand)) for one in operands)
-    return max(1, cost_without_nest(at_home, accelerator).cycles)
 
 
 WHOLE_OPERATORS: Final = "plans of whole operators"
@@ -700,3 +695,47 @@ def _read_by_all_tilings(problem: Problem, operator: Operator, *, is_model: bool
         begins = all(span.axis is None or span.offset <= 0 for span in access.spans)
         reads_all[access.tensor] &= begins and len(set(axes)) == len(axes)
     yield from (name for name, is_all in reads_all.items() if is_all and problem.counts(problem.graph.tensor[name]))
+
+
+PERCENTAGES: Final = (10.0, inf)
+"""Limits on recomputation in percent, for which the least peak is stated."""
+
+
+@phase("searching")
+def describe_network(network: Network, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
+    """Return a description of a network and its capacity budgets."""
+    deadline = Deadline.after(limits.time_limit_seconds)
+    whole = network_to_plan(network, replace(reading, sharing=SharedKinds.of(Share.ALL)))
+    shares = tuple(Share) if whole.shares_bytes else (Share.NONE,)
+    problems = {share: roomy_problem(_sharing(whole, share), reading.count) for share in shares}
+    budgets = {share: budgets_of(problem, limits, start, deadline) for share, problem in problems.items()}
+    needs = tuple(SharedNeed(share, one.required_bytes, one.min_peak_bytes) for share, one in budgets.items())
+    alone, own = problems[Share.NONE], budgets[Share.NONE]
+    shared, in_tiles = needs if len(needs) > 1 else (), _need_in_tiles(alone, network, deadline)
+    return Description(alone, own.required, own.least_peak, compulsory_bytes(alone), shared, in_tiles)
+
+
+def _need_in_tiles(whole: Problem, network: Network, deadline: Deadline) -> NeedInTiles | None:
+    """Return the least capacities of a network in tiles; None if no operator can be tiled, or with states."""
+    of_model = is_model(network)
+    if whole.graph.states or not can_be_tiled(whole, is_model=of_model):
+        return None
+
+    def is_late() -> bool:
+        return deadline.is_past
+
+    least = smallest_need(whole, is_model=of_model)
+    bound = least_peak_of_tilings(whole, is_model=of_model, is_late=is_late)
+    (peak, _), *others = least_peaks_found(whole, of_model, (0.0, *(one / 100 for one in PERCENTAGES)), is_late)
+    recomputing = tuple(
+        RecomputingNeed(None if limit == inf else limit, *found)
+        for limit, found in zip(PERCENTAGES, others, strict=True)
+    )
+    count = MacCount(whole.graph)
+    macs = sum(map(count.macs, whole.graph.operators))
+    return NeedInTiles(least.need_bytes, least.operator.name, bound, peak, macs, recomputing)
+
+
+def _sharing(whole: Graph, share: Share) -> Graph:
+    """Return the network with byte sharing restricted to `share`."""
+    return SharedBytes(SharedKinds.of(share), declared_in(whole, whole))(whole)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.packing import Overflow, Packing, StaticPacking
 from onchip.answer.program import Plan
-from onchip.answer.result import Status
+from onchip.answer.result import Status, Stop
 from onchip.answer.schedule import Schedule
 from onchip.answer.strategy import FusionStrategy
 from onchip.answer.words import objective_amount, percent, short_amount, short_bytes, short_energy
@@ -78,8 +78,8 @@ class Result(Generic[AnswerT_co]):
         The answer, or None without one.
     space
         Degrees of freedom of the answers that the bound covers: `any`, or the restriction in words.
-    seconds
-        Seconds that the search took.
+    seconds, stopped_by
+        Seconds that the search took, and why it ended.
     figures
         Figures of the answer by name; each name ends in its unit.
     notes
@@ -95,6 +95,7 @@ class Result(Generic[AnswerT_co]):
     answer: AnswerT_co | None
     space: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    stopped_by: Stop = Stop.COMPLETED
     figures: Mapping[str, float | None] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     document: AnswerDocument | None = None
@@ -137,12 +138,22 @@ class Result(Generic[AnswerT_co]):
 
         if self.answer is None:
             raise self._without_answer("draw")
-        page = None if self.view is None else self.view.page(f"onchip.report(..., {str(path)!r})")
+        write_file(Path(path), self.page(f"onchip.report(..., {str(path)!r})").encode())
+
+    def page(self, asked: str) -> str:
+        """Return the HTML page; `asked` is the call that it shows. Raises UsageError for an answer without a page."""
+        page = None if self.view is None else self.view.page(asked)
         if page is None:
-            raise UsageError(
-                "the answer has no page", place="answer", expected="the answer of a verb, or a file and its network"
-            )
-        write_file(Path(path), page.encode())
+            expected = "the answer of a verb, or a file and its network"
+            raise UsageError("the answer has no page", place="answer", expected=expected)
+        return page
+
+    @property
+    def shown(self) -> View[Any]:
+        """The details of the answer; raises UsageError for an answer that was read from a file."""
+        if self.view is None:
+            raise UsageError("a file has no details", place="answer", expected="the answer of a verb")
+        return self.view
 
     def summary(self) -> str:
         """Return the tables that the command prints."""
@@ -222,14 +233,8 @@ class Figure:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    @overload
-    def __get__(self, result: None, owner: type) -> Figure: ...
-
-    @overload
-    def __get__(self, result: Result[Any], owner: type) -> float | None: ...
-
-    def __get__(self, result: Result[Any] | None, owner: type) -> Figure | float | None:
-        return self if result is None else result.figures.get(self.name)
+    def __get__(self, result: Result[Any] | None, owner: type) -> float | None:
+        return self if result is None else result.figures.get(self.name)  # type: ignore[return-value]
 
 
 class PlanResult(Result[Plan]):

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from onchip.api.check_plan import check_plan
-from onchip.api.check_schedule import ScheduleFile, check_schedule_file, priced_schedule
-from onchip.api.kernels import RunValues, kernels_of, kernels_of_schedule, network_inputs
-from onchip.api.networks import Network, network_to_plan
+import numpy as np
+
+from onchip.answer.document import Reading
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.answer.schedule import WORKSPACE
+from onchip.api.check import AnswerFile, check_plan
+from onchip.api.check_schedule import check_schedule_file, priced_schedule
+from onchip.api.networks import PROGRAM_SUFFIX, Network, is_model, model_of, network_to_plan, read_network, text_of
 from onchip.api.phases import phase
 from onchip.api.target import Target
-from onchip.errors import UsageError
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Memory
+from onchip.errors import AcceleratorError, DifferentShapeError, InputError, UsageError
+from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.networks import read_arrays
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.bounds import greatest_need
 from onchip.ops.layers_of import with_elements_of
-from onchip.reports.execution import Execution, ScheduleExecution, ScheduleTiming
-from onchip.reports.program.outcome import Check
+from onchip.reports.execution import Execution, ScheduleExecution, ScheduleTiming, Timing
+from onchip.reports.program.outcome import BaselinePlan, Check, Findings, Outcome, outcome_rows
 from onchip.reports.schedule.outcome import ScheduleCheck
 from onchip.search.budget.clock import Stopwatch
 from onchip.simulate.kernel_protocol import Bytes, NetworkKernels
-from onchip.simulate.machine import MachineRun, run_in_given_order, run_plan_on_machine
+from onchip.simulate.machine import (
+    MachineRun,
+    ScheduledProgram,
+    run_in_given_order,
+    run_plan_on_machine,
+    run_schedule_on_machine,
+)
 from onchip.transform.groups.tile_graph import with_all_parameters
+from onchip.transform.slices.bands import untiled
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from onchip.model.timeline.plan_timeline import Timeline
 
 
 @phase("executing")
@@ -39,14 +65,16 @@ def run_plan(plan_file: Path, network: Network, values: RunValues, inferences: i
     watch = Stopwatch()
     kernels = kernels_of(network, check.document.reading, check.problem.graph, values)
     inputs = network_inputs(check.problem.graph, kernels, read_arrays(values.given, check.problem.graph))
-    inference = _Inferences(check, kernels, inputs)
-    runs, apart = list[MachineRun](), list[float]()
+    problem, runs, apart = check.problem, list[MachineRun](), list[float]()
     for _ in range(inferences):
-        run, relative = inference.run(runs[-1] if runs else None)
-        runs.append(run)
-        apart += [] if relative is None else [relative]
-        if run.difference is not None:
+        reference = run_in_given_order(problem, kernels, inputs)
+        left = runs[-1].left if runs else None
+        runs.append(run_plan_on_machine(problem, check.document.answer, kernels, inputs, reference, left))
+        if runs[-1].difference is not None:
             break
+        relative = kernels.difference_from_whole_model(inputs, runs[-1].outputs)
+        apart += [] if relative is None else [relative]
+        inputs |= {state.old: reference.outputs[state.new] for state in problem.graph.states}
     return Execution(check, kernels.name, tuple(runs), max(apart, default=None), watch.seconds)
 
 
@@ -60,28 +88,7 @@ def _every_state_is_kept(check: Check, plan_file: str, network: Network) -> None
             raise UsageError(what, file=plan_file, place="steps", expected="1, or a plan in whose tiles both fit alike")
 
 
-@dataclass(slots=True)
-class _Inferences:
-    """The context of all inferences; `inputs` hold the state for the next one."""
-
-    check: Check
-    kernels: NetworkKernels
-    inputs: dict[str, Bytes]
-
-    def run(self, before: MachineRun | None) -> tuple[MachineRun, float | None]:
-        """Run one more inference; return the run, and its relative difference from the whole model if there is one."""
-        problem, plan = self.check.problem, self.check.document.answer
-        reference = run_in_given_order(problem, self.kernels, self.inputs)
-        left = None if before is None else before.left
-        run = run_plan_on_machine(problem, plan, self.kernels, self.inputs, reference, left)
-        relative = None
-        if run.difference is None:
-            relative = self.kernels.difference_from_whole_model(self.inputs, run.outputs)
-        self.inputs |= {state.old: reference.outputs[state.new] for state in problem.graph.states}
-        return run, relative
-
-
-def run_schedule(file: ScheduleFile, values: RunValues) -> ScheduleExecution:
+def run_schedule(file: AnswerFile, values: RunValues) -> ScheduleExecution:
     """Verify a schedule and, if it is legal, execute its tile operators on real data.
 
     Every tensor is compared with a run of the tile graph without a schedule, and the outputs with the network's. Raises
@@ -95,9 +102,6 @@ def execution_of(check: ScheduleCheck, source: Network, values: RunValues) -> Sc
     """Execute a schedule that has been checked for the network `source`; an illegal schedule is not run."""
     if check.tiles is None or not check.is_legal:
         return ScheduleExecution(check)
-    from onchip.formats.networks import read_arrays
-    from onchip.simulate.machine import ScheduledProgram, run_in_given_order, run_schedule_on_machine
-
     watch = Stopwatch()
     priced = priced_schedule(check.document, check.tiles)
     whole = with_elements_of(check.network, check.document.reading.bits)
@@ -113,9 +117,249 @@ def execution_of(check: ScheduleCheck, source: Network, values: RunValues) -> Sc
 
 
 @phase("timing")
-def time_schedule_file(file: ScheduleFile) -> ScheduleTiming:
+def time_schedule_file(file: AnswerFile) -> ScheduleTiming:
     """Verify a schedule and, if it is legal, return the times of each operator and Copy on its own accelerator."""
     check = check_schedule_file(file)
     if check.tiles is None or not check.is_legal:
         return ScheduleTiming(check)
     return ScheduleTiming(check, priced_schedule(check.document, check.tiles).figures)
+
+
+@dataclass(frozen=True, slots=True)
+class RunValues:
+    """The data of a run: random inputs of `seed`, `given` inputs ([NAME=]FILE.npy), and own or random weights."""
+
+    seed: int = 0
+    random_weights: int | None = None
+    given: tuple[str, ...] = ()
+
+
+def kernels_of(network: Network, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
+    """Return the kernels for `graph`, the network as read, tiled or not; raises UsageError for unsuitable options."""
+    whole = network_to_plan(network, reading)
+    if reading.cap_tensors:
+        whole = graph
+    model, model_reading = model_of(network) or ("", None)
+    if model_reading is not None and _has_its_own_bits(network, reading, whole):
+        return _runtime_kernels(model, model_reading, graph, network_to_plan(model, model_reading), values)
+    if model and model_reading is None:
+        return _model_kernels(network, reading, graph, whole, values)
+    if text_of(network).endswith(PROGRAM_SUFFIX) and graph == whole and _has_its_own_bits(network, reading, whole):
+        return _program_kernels(network, reading, graph, values)
+    if values.random_weights is not None:
+        raise UsageError(
+            "the network has no weights to replace", file=text_of(network), place="random_weights", expected="`seed`"
+        )
+    untiled_network = untiled(whole) or (None if graph == whole else whole)
+    if untiled_network is None:
+        from onchip.simulate.kernel_protocol import SeededKernels
+
+        return SeededKernels(graph, values.seed)
+    from onchip.simulate.arithmetic_kernels import ArithmeticKernels
+
+    return ArithmeticKernels(graph, values.seed, untiled_network)
+
+
+def _model_kernels(network: Network, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
+    if reading.cap_tensors:
+        raise UsageError(
+            "the plan caps tensors", file=text_of(network), place="reading.cap_tensors", expected="`tiles='auto'`"
+        )
+    if not _has_its_own_bits(network, reading, whole):
+        raise UsageError(
+            f"the plan counts elements at {reading.bits} bits",
+            file=text_of(network),
+            place="reading.bits",
+            expected="the model's own: plan without `bits` to run it",
+        )
+    return KernelsWithWorkspaces(graph, _runtime_kernels(network, reading, graph, whole, values))
+
+
+def _has_its_own_bits(network: Network, reading: Reading, whole: Graph) -> bool:
+    return reading.bits is None or whole == network_to_plan(network, replace(reading, bits=None))
+
+
+def _program_kernels(network: Network, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
+    """Return kernels that run an exported program's whole operators in torch."""
+    from onchip.simulate.kernels.torch_kernels import TorchKernels
+
+    if values.random_weights is not None:
+        what = "an exported program runs on its own weights"
+        raise UsageError(what, file=text_of(network), place="random_weights", expected="`seed`")
+    return TorchKernels(graph, Path(text_of(network)), reading.bindings, seed=values.seed)
+
+
+def _runtime_kernels(
+    network: Network, reading: Reading, graph: Graph, whole: Graph, values: RunValues
+) -> NetworkKernels:
+    """Return kernels that run a model's operators in its runtime, in tiles if `graph` is not `whole`."""
+    path, seed = Path(text_of(network)), values.seed
+    if text_of(network).endswith(".tflite"):
+        from onchip.simulate.kernels.tflite_kernels import TfliteKernels, TfliteTileKernels
+
+        if values.random_weights is not None:
+            what = "a TFLite model runs on its own weights"
+            raise UsageError(what, file=text_of(network), place="random_weights", expected="`seed`")
+        own = TfliteKernels(whole, path, reading.bindings.shapes, seed=seed)
+        return own if graph == whole else TfliteTileKernels(graph, whole, own)
+    from onchip.simulate.kernels.onnx_kernels import OnnxKernels, OnnxTileKernels
+
+    kernels = OnnxKernels(whole, path, reading.bindings, seed=seed, random_weights=values.random_weights)
+    return kernels if graph == whole else OnnxTileKernels(graph, whole, kernels)
+
+
+def kernels_of_schedule(
+    network: Network, reading: Reading, graph: Graph, whole: Graph, values: RunValues
+) -> NetworkKernels:
+    """Return the kernels for `graph`, the tile graph of `whole`, which is `network` as read.
+
+    A model's own nodes run if elements have the model's bits, otherwise integer kernels of that width. Raises
+    UsageError for random weights if there are none to replace, and DifferentShapeError if the model's runtime gives
+    tensors other shapes.
+    """
+    if is_model(network) and whole == read_network(network, replace(reading, bits=None)):
+        return _runtime_kernels(network, reading, graph, whole, values)
+    if values.random_weights is not None:
+        what = f"the network runs at {reading.bits} bits an element, without the model's weights"
+        raise UsageError(what, file=text_of(network), place="random_weights", expected="`seed`")
+    if is_model(network):
+        _ensure_shapes_of_runtime(network, replace(reading, bits=None), values.seed)
+    from onchip.simulate.arithmetic_kernels import ArithmeticKernels
+
+    return ArithmeticKernels(graph, values.seed, whole)
+
+
+def _ensure_shapes_of_runtime(network: Network, reading: Reading, seed: int) -> None:
+    """Raise DifferentShapeError if the model's runtime gives a tensor another shape.
+
+    Synthetic kernels accept any shape.
+
+    Returns silently if the runtime is not installed, or rejects the model.
+    """
+    from onchip.simulate.machine import run_in_given_order
+
+    graph = read_network(network, reading)
+    problem = Problem(graph, (Memory("unused", 1),))
+    try:
+        kernels = _runtime_kernels(network, reading, graph, graph, RunValues(seed))
+        run_in_given_order(problem, kernels, network_inputs(graph, kernels, {}))
+    except DifferentShapeError:
+        raise
+    except InputError:
+        return
+
+
+def network_inputs(
+    graph: Graph, kernels: NetworkKernels, given: Mapping[str, npt.NDArray[np.generic]]
+) -> dict[str, Bytes]:
+    """Return the bytes of each network input or tile of one: given by the input's name, or synthetic."""
+    inputs = {}
+    for tensor in graph.with_role(Role.INPUT):
+        name = tensor.part_of or tensor.name
+        inputs[tensor.name] = (
+            kernels.given_input(tensor, given[name]) if name in given else kernels.network_input(tensor)
+        )
+    return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsWithWorkspaces:
+    """Kernels that run operators of `graph` by `kernels`, and write zeros to their workspaces."""
+
+    graph: Graph
+    kernels: NetworkKernels
+
+    @property
+    def name(self) -> str:
+        """Return the name of the kernels."""
+        return self.kernels.name
+
+    def parameter(self, tensor: Tensor) -> Bytes:
+        """Return the initial DRAM contents of a parameter."""
+        return self.kernels.parameter(tensor)
+
+    def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
+        """Return the operator's outputs, including its workspace."""
+        own = operator.name + WORKSPACE
+        if own not in operator.outputs:
+            return self.kernels.run(operator, operands)
+        beside = tuple(name for name in operator.outputs if name != own)
+        found = self.kernels.run(replace(operator, outputs=beside), operands)
+        return {**found, own: np.zeros(self.graph.tensor[own].size_bytes, np.uint8)}
+
+    def network_input(self, tensor: Tensor) -> Bytes:
+        """Return the bytes of a network input, generated from the seed."""
+        return self.kernels.network_input(tensor)
+
+    def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
+        """Return the bytes of a given value for the network input; raises InputError for an unsuitable value."""
+        return self.kernels.given_input(tensor, array)
+
+    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float | None:
+        """Return the relative difference from the whole model's outputs; None without a model."""
+        return self.kernels.difference_from_whole_model(inputs, outputs)
+
+
+@phase("timing")
+def time_network(plan_file: Path, network: Network, accelerator: str | Accelerator, cost: str | None = None) -> Timing:
+    """Verify a plan and, if it is legal, time each operator and transfer; `cost` is as for `timeline_of`."""
+    chip = load_any_accelerator(accelerator)
+    check = check_plan(plan_file, network, Target(), {})
+    if not check.is_legal:
+        return Timing(check, chip)
+    with Target(accelerator=accelerator).named_in_errors():
+        return Timing(check, chip, timeline_of(check.problem, check.document.answer, chip, cost))
+
+
+@phase("timing")
+def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str | None = None) -> Timeline:
+    """Time a legal plan by the named cost model; without a name, by the plan's own cycles, or by its MACs.
+
+    Raises AcceleratorError if the accelerator, and UsageError if `cost`, lacks information.
+    """
+    from onchip.model.timeline.mac_count import MacCount, cycles_of_plan
+    from onchip.model.timeline.plan_timeline import time_plan
+
+    cycles = cycles_of_plan(problem, chip, cost)
+    macs = MacCount(problem.graph).macs if chip.array else lambda _: 0  # the operators state their cycles
+    return time_plan(problem, plan, chip, cycles, macs)
+
+
+@phase("timing")
+def own_timeline(problem: Problem, plan: Plan) -> Timeline | None:
+    """Time a legal plan by its own durations; None if it has none."""
+    from onchip.model.timeline.plan_timeline import stated_timeline
+
+    return None if problem.durations is None else stated_timeline(problem, plan)
+
+
+def findings_of(
+    check: Check, typed: str, chip: Accelerator | None = None, baselines: tuple[BaselinePlan, ...] = ()
+) -> Findings:
+    """Return the report content of a legal plan, timed on `chip`, otherwise by its own cycles if it states them.
+
+    `typed` is the command that requested the report.
+    """
+    problem, document = check.problem, check.document
+    plan = document.answer
+    timed = own_timeline(problem, plan) if chip is None else timeline_of(problem, plan, chip)
+    need = greatest_need(problem)
+    return Findings(problem, document, check.verdict.figures, need, typed, baselines=baselines, timeline=timed)
+
+
+def page_of_plan(outcome: Outcome, accelerator: str | Accelerator | None, typed: str) -> str:
+    """Return the HTML page of a plan just found; raises ValueError if there is none."""
+    from onchip.reports.program.html import report_html
+
+    if outcome.document is None or outcome.figures is None:
+        raise ValueError("there is no plan to report on")
+    plan = outcome.document.answer
+    timed = own_timeline(outcome.problem, plan)
+    why = "the scratchpad was given alone, with neither array nor DRAM (`onchip report --accelerator`)"
+    if timed is None and accelerator is not None:
+        try:
+            timed = timeline_of(outcome.problem, plan, load_any_accelerator(accelerator))
+        except AcceleratorError as error:
+            why = str(error)
+    asked = outcome.problem, outcome.document, outcome.figures, outcome.required, typed, outcome_rows(outcome)
+    return report_html(Findings(*asked, timeline=timed, no_timeline=why))

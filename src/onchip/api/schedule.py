@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.bindings import Bindings
 from onchip.answer.document import (
     Claim,
     Document,
-    Granularity,
     Reading,
     ScheduleDocument,
     Source,
@@ -21,19 +19,20 @@ from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import LAYERS, ScheduleOptions
 from onchip.answer.problem import Count
 from onchip.answer.result import SearchResult, Status, Stop
-from onchip.answer.schedule import Schedule, ScheduledStack
-from onchip.api.check_schedule import PricedSchedule, ScheduleFile, check_schedule_file, priced_schedule
+from onchip.answer.schedule import Schedule
+from onchip.api.check import AnswerFile
+from onchip.api.check_schedule import PricedSchedule, check_schedule_file, priced_schedule, relaxation_of
+from onchip.api.inputs import VerbRequest
 from onchip.api.networks import Network, network_to_schedule, text_of
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import states_energies, with_assumed_energies, with_free_accesses
-from onchip.bounds.network.relaxation import Relaxation, relaxation
+from onchip.arch.energies import states_energies, with_assumed_energies
+from onchip.bounds.network.relaxation import Relaxation
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError, errors_in_file
 from onchip.formats.foreign_files import accelerator_text, load_any_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.model.program.compute_cost import nest_cost
-from onchip.model.program.figures import ScheduleFigures
 from onchip.ops.layers_of import Precision
 from onchip.ops.views import views_that_join
 from onchip.reports.schedule.outcome import FrontOutcome, ScheduleOutcome, ScheduleSeconds, ShownPoint
@@ -42,33 +41,18 @@ from onchip.scheduling.program.usable import ensure_usable
 from onchip.scheduling.search.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.scheduling.search.solve import METHOD, solve_schedule
 from onchip.search.budget.clock import Deadline, Stopwatch
-from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import RunStarter, silent_run
-from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from onchip.without_collecting import without_collecting
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleRequest:
-    """The request of `schedule`: a network and an accelerator by name or file, an objective, and fixed choices.
+class ScheduleRequest(VerbRequest[Network, ScheduleObjective, ScheduleOptions]):
+    """The request of `schedule`; the search may begin from the schedule in `start_file`."""
 
-    Elements have `bits` (None: each tensor's own), partial sums `partial_bits` (None: 16 more, up to 32, limited by the
-    memories).
-    `start_file` is an earlier schedule of the network, from which the search may begin.
-    """
-
-    source: Network
-    accelerator: str | Accelerator
     objective: ScheduleObjective = ScheduleObjective.ENERGY
     options: ScheduleOptions = field(default_factory=ScheduleOptions)
-    bits: int | None = None
-    partial_bits: int | None = None
-    bindings: Bindings = field(default_factory=Bindings)
-    granularity: Granularity = Granularity.FUSED
-    limits: Limits = field(default_factory=Limits)
-    uses_cache: bool = True
     start_file: Path | None = None
 
 
@@ -113,7 +97,7 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
     """
     deadline = Deadline.after(request.limits.time_limit_seconds)
     asked = read_schedule_question(request)
-    question = asked.question(request.objective, uses_cache=request.uses_cache)
+    question = asked.question(request.objective, uses_cache=request.options.uses_cache)
     within = deadline.within(deadline.seconds_left - asked.seconds_to_check)
     with start(request.limits, within) as run:
         found = solve_schedule(question, asked.options, run)
@@ -139,13 +123,15 @@ def outcome_of(
     found: SearchResult[FoundSchedule],
 ) -> ScheduleOutcome:
     """Return the outcome of a search before verification."""
+    answer = None if found.answer is None else found.answer.composition.schedule
+    proof = found.objective_value, found.lower_bound, found.seconds, found.method, found.stopped_by
     return ScheduleOutcome(
         text_of(request.source),
         asked.network,
         asked.accelerator,
         objective,
         objective.unit,
-        _of_schedule(found),
+        SearchResult(found.status, answer, *proof),
         asked.relaxation,
         request.options.space,
         ScheduleSeconds(asked.seconds, found.seconds, 0.0),
@@ -163,7 +149,10 @@ def with_verified_schedule(
     priced = PricedSchedule(found.composition.costs, found.figures)
     if not states_energies(asked.accelerator):  # the search used assumed energies
         priced = priced_schedule(document, found.tiles)
-    document = replace(document, claim=_claim(outcome, priced.figures))
+    result, sums = outcome.result, priced.figures
+    figures = schedule_claim_figures(sums.stated_energy_fj, sums.latency_cycles, sums.traffic_bytes)
+    proof = outcome.objective, result.objective_value or 0, result.lower_bound, figures, outcome.space
+    document = replace(document, claim=Claim(result.method, result.status, *proof))
     not_checked = _verified(asked, document, found)
     return replace(
         outcome,
@@ -195,13 +184,11 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     accelerator = load_any_accelerator(request.accelerator)
     with errors_in_file(accelerator_text(request.accelerator)):
         ensure_usable(accelerator, request.objective)
-    reading = replace(Reading.of(request.bindings, request.granularity), bits=request.bits, count=Count.ALL)
+    reading = replace(request.plain_reading, bits=request.reading.bits, count=Count.ALL)
     network = network_to_schedule(request.source, reading)
-    precision = Precision(request.bits, request.partial_bits).on(accelerator)
-    whole = tile_graph(network, [ScheduledStack((operator.name,)) for operator in network.operators], precision)
+    precision = Precision(reading.bits, request.options.partial_bits).on(accelerator)
     try:
-        machine = with_free_accesses(accelerator)
-        bound = relaxation(whole.graph, whole.nests, machine, every_memory_keeps=True, operands=whole.nest_operands)
+        bound = relaxation_of(network, accelerator, precision, every_memory_keeps=True)
     except AcceleratorError as error:
         raise error.in_file(accelerator_text(request.accelerator)) from None
     reading = replace(reading, partial_bits=precision.partial_bits)
@@ -218,32 +205,6 @@ def seconds_to_check(reading: Deadline, operators: int) -> float:
     return min(CHECKING_TO_READING * reading.seconds, by_operators)
 
 
-def _of_schedule(found: SearchResult[FoundSchedule]) -> SearchResult[Schedule]:
-    schedule = None if found.answer is None else found.answer.composition.schedule
-    return SearchResult(
-        found.status,
-        schedule,
-        found.objective_value,
-        found.lower_bound,
-        found.seconds,
-        found.method,
-        found.stopped_by,
-    )
-
-
-def _claim(outcome: ScheduleOutcome, figures: ScheduleFigures) -> Claim:
-    result = outcome.result
-    return Claim(
-        result.method,
-        result.status,
-        outcome.objective,
-        result.objective_value or 0,
-        result.lower_bound,
-        schedule_claim_figures(figures.stated_energy_fj, figures.latency_cycles, figures.traffic_bytes),
-        outcome.space,
-    )
-
-
 SAME: Final = "a schedule of this network, read with the same options"
 
 
@@ -254,7 +215,7 @@ def start_from_file(path: Path, source: Network, network: Graph) -> Schedule:
     `network` is `source` as the search reads it. Raises InputError for an unreadable file, a schedule of another
     network or of the same network read with other options, and an illegal schedule.
     """
-    check = check_schedule_file(ScheduleFile(path, source))
+    check = check_schedule_file(AnswerFile(path, source))
     if check.sha256 != graph_sha256(network):
         what = f"the schedule is for {check.network.name!r} read otherwise"
         raise InputError(what, file=str(path), place="graph", expected=SAME)
@@ -312,7 +273,7 @@ def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) ->
     share = SHARE_OF_VERIFYING * (limits.time_limit_seconds or 0.0)
     within = deadline.within(deadline.seconds_left - share - asked.seconds_to_check)
     with start(limits, within) as run:
-        question = asked.question(ScheduleObjective.ENERGY, uses_cache=request.of_schedules.uses_cache)
+        question = asked.question(ScheduleObjective.ENERGY, uses_cache=options.uses_cache)
         found = solve_front(question, asked.options, request.axes, asked.relaxation, run)
         stop = run.stop or Stop.COMPLETED
     some = thinned(found, request.most_points)

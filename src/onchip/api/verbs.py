@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from onchip.answer.document import Reading
+from onchip.answer.options.choices import choice
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import FusionOptions, MapOptions, PackOptions, PlanOptions, ScheduleOptions
-from onchip.answer.packing import Buffer, Overflow, Packing
+from onchip.answer.packing import Buffer
 from onchip.answer.result import SearchResult, Status
-from onchip.api.inputs import GivenNetwork, NetworkLike, TargetLike, machine_of, target_of
-from onchip.api.requests import fusion_request, map_request, plan_request, schedule_request
+from onchip.api.inputs import MINIMIZE, GivenNetwork, NetworkLike, TargetLike, machine_of, plan_request, target_of
 from onchip.api.results import (
     FrontResult,
     FuseResult,
@@ -33,14 +35,19 @@ from onchip.search.strategy.start import RunStarter, silent_run
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from rich.console import RenderableType
+
+    from onchip.api.fuse import FusionRequest
     from onchip.api.map import MappingRequest
+    from onchip.api.schedule import ScheduleRequest
     from onchip.arch.accelerator import Accelerator
     from onchip.arch.memory import Memory
     from onchip.ir.graph import Graph
     from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
     from onchip.reports.packing import MemoriesOutcome, OverflowOutcome, PackingOutcome
     from onchip.reports.program.outcome import Outcome
-    from onchip.reports.schedule.outcome import ScheduleOutcome
+    from onchip.reports.schedule.outcome import FrontOutcome, ScheduleOutcome
+    from onchip.reports.stack.outcome import FusionOutcome
     from onchip.search.budget.clock import Deadline
 
 Listener: TypeAlias = Callable[[Progress], None]
@@ -139,12 +146,22 @@ def plan(
     return plan_result(plan_network(request, search.start), given.source, machine)
 
 
+def _proof(result: SearchResult[Any], seconds: float) -> dict[str, Any]:
+    """Return the fields of a result that a search states."""
+    proof = {"status": result.status, "objective": result.objective_value, "lower_bound": result.bound}
+    return {**proof, "answer": result.answer, "seconds": seconds, "stopped_by": result.stopped_by}
+
+
 def plan_result(outcome: Outcome, source: Graph | str, machine: Accelerator | str | None) -> PlanResult:
     """Return the result of a planned network."""
-    from onchip.api.time_plan import page_of_plan
     from onchip.model.capacity.bounds import infeasible_operator
     from onchip.reports import pictures
     from onchip.reports.program.outcome import infeasible_words, outcome_object, outcome_tables
+
+    def page(one: Outcome, asked: str) -> str:
+        from onchip.api.run import page_of_plan
+
+        return page_of_plan(one, machine, asked)
 
     result, figures, problem = outcome.result, outcome.figures, outcome.problem
     counted: dict[str, float | None] = {
@@ -171,26 +188,16 @@ def plan_result(outcome: Outcome, source: Graph | str, machine: Accelerator | st
     if reading is None or reading.bits is None:
         notes += _width_words(problem.graph)
     return PlanResult(
-        status=result.status,
+        **_proof(result, outcome.seconds.solve),
         minimize=problem.objective,
         unit=problem.objective.unit,
-        objective=result.objective_value,
-        lower_bound=result.bound,
-        answer=result.answer,
         space=space,
-        seconds=outcome.seconds.solve,
         figures=counted,
         notes=tuple(notes),
         document=outcome.document,
         source=source,
         machine=machine,
-        view=View(
-            outcome,
-            outcome_object,
-            outcome_tables,
-            lambda one, asked: page_of_plan(one, machine, asked),
-            pictures.plan_figures,
-        ),
+        view=View(outcome, outcome_object, outcome_tables, page, pictures.plan_figures),
     )
 
 
@@ -246,7 +253,11 @@ def map_layer(
     True
 
     """
-    request, outcome = _mapped(layer, target, minimize, options, Search.of(time_limit, workers, seed, progress))
+    from onchip.api.map import map_layers
+
+    search = Search.of(time_limit, workers, seed, progress)
+    request = _map_request(layer, target, minimize, options, search)
+    outcome = map_layers(request, search.start)
     if not outcome.is_one_layer:
         raise UsageError("a network is given", place="layer", expected="a layer; `map_network` maps a network")
     return _of_layer(outcome.mapped[0], outcome, request)
@@ -290,11 +301,18 @@ def map_network(
     True
 
     """
+    from onchip.api.map import map_layers
+
+    search = Search.of(time_limit, workers, seed, progress)
+    request = _map_request(network, target, minimize, options, search)
+    return mapping_result(map_layers(request, search.start), request)
+
+
+def mapping_result(outcome: MappingOutcome, request: MappingRequest) -> NetworkMappingResult:
+    """Return the sums over all layers, and the result of each."""
     from onchip.reports import pictures
     from onchip.reports.mapping.outcome import mapping_html, mapping_object, mapping_table
 
-    search = Search.of(time_limit, workers, seed, progress)
-    request, outcome = _mapped(network, target, minimize, options, search)
     totals, statuses = outcome.totals, {one.result.status for one in outcome.mapped}
     value = None if totals is None else totals.objective_value
     if totals is not None and value is None and totals.energy_delay_pj_cycles is not None:
@@ -328,18 +346,16 @@ def map_network(
     )
 
 
-def _mapped(
+def _map_request(
     source: NetworkLike | Layer, target: TargetLike, minimize: str, options: MapOptions | None, search: Search
-) -> tuple[MappingRequest, MappingOutcome]:
-    from onchip.api.map import map_layers
+) -> MappingRequest:
+    from onchip.api.map import MappingRequest
 
-    asked = machine_of(target), minimize, options or MapOptions(), search.limits
+    asked = machine_of(target), choice(MappingObjective, minimize, MINIMIZE), options or MapOptions()
     if isinstance(source, Layer):
-        request = map_request(source, Reading(), *asked)
-    else:
-        given = GivenNetwork.of(source)
-        request = map_request(given.source, given.reading, *asked)
-    return request, map_layers(request, search.start)
+        return MappingRequest(source, *asked, limits=search.limits)
+    given = GivenNetwork.of(source)
+    return MappingRequest(given.source, *asked, given.reading, search.limits)
 
 
 def _of_layer(one: MappedLayer, outcome: MappingOutcome, request: MappingRequest) -> MappingResult:
@@ -426,15 +442,20 @@ def fuse(
     True
 
     """
-    from onchip.api.fuse import fuse_network
+    from onchip.api.fuse import FusionRequest, fuse_network
+
+    given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
+    asked = machine_of(target), choice(FusionObjective, minimize, MINIMIZE), options or FusionOptions()
+    request = FusionRequest(given.source, *asked, given.reading, search.limits)
+    return fuse_result(fuse_network(request, search.start), request)
+
+
+def fuse_result(outcome: FusionOutcome, request: FusionRequest) -> FuseResult:
+    """Return the result of a fused network."""
     from onchip.reports import pictures
     from onchip.reports.stack.html import fusion_html
     from onchip.reports.stack.outcome import fusion_object, fusion_tables, proof_words
 
-    given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
-    machine = machine_of(target)
-    asked = given.source, given.reading, machine, minimize, options or FusionOptions()
-    outcome = fuse_network(fusion_request(*asked, search.limits), search.start)
     result, found = outcome.result, outcome.figures
     figures = found and {
         "energy_pj": found.energy_pj,
@@ -443,19 +464,15 @@ def fuse(
     }
     notes = (outcome.why_not, proof_words(outcome, "searched"), *outcome.accelerator.notes)
     return FuseResult(
-        status=result.status,
+        **_proof(result, result.seconds),
         minimize=outcome.objective,
         unit=outcome.unit,
-        objective=result.objective_value,
-        lower_bound=result.bound,
-        answer=result.answer,
         space={"strategies": outcome.space},
-        seconds=result.seconds,
         figures=figures or {},
         notes=tuple(filter(None, notes)),
         document=outcome.document,
-        source=given.source,
-        machine=machine,
+        source=request.source,
+        machine=request.accelerator,
         view=View(outcome, fusion_object, fusion_tables, fusion_html, pictures.fusion_figures),
     )
 
@@ -503,12 +520,12 @@ def schedule(
     True
 
     """
-    from onchip.api.schedule import schedule_network
+    from onchip.api.schedule import ScheduleRequest, schedule_network
 
     given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
-    asked = given.source, given.reading, machine_of(target), minimize, options or ScheduleOptions()
-    outcome = schedule_network(schedule_request(*asked, search.limits), search.start)
-    return schedule_result(outcome, given.source)
+    asked = machine_of(target), choice(ScheduleObjective, minimize, MINIMIZE), options or ScheduleOptions()
+    request = ScheduleRequest(given.source, *asked, given.reading, search.limits)
+    return schedule_result(schedule_network(request, search.start), given.source)
 
 
 def schedule_result(outcome: ScheduleOutcome, source: Graph | str) -> ScheduleResult:
@@ -525,14 +542,10 @@ def schedule_result(outcome: ScheduleOutcome, source: Graph | str) -> ScheduleRe
     }
     why = None if result.answer is not None else f"no schedule was found: {outcome.why_not or result.stopped_by}"
     return ScheduleResult(
-        status=result.status,
+        **_proof(result, outcome.seconds.solve),
         minimize=outcome.objective,
         unit=outcome.unit,
-        objective=result.objective_value,
-        lower_bound=result.bound,
-        answer=result.answer,
         space=outcome.proven_space,
-        seconds=outcome.seconds.solve,
         figures=figures or {},
         notes=tuple(filter(None, (why, outcome.remark, *outcome.accelerator.notes))),
         document=outcome.document,
@@ -578,15 +591,22 @@ def pareto(
         An input is unreadable or unusable, or an axis is unknown.
 
     """
-    from onchip.api.schedule import FrontRequest, axes_of, front_of_schedules
+    from onchip.api.schedule import FrontRequest, ScheduleRequest, axes_of, front_of_schedules
+
+    given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
+    asked = machine_of(target), ScheduleObjective.ENERGY, options or ScheduleOptions()
+    request = ScheduleRequest(given.source, *asked, given.reading, search.limits)
+    return front_result(
+        front_of_schedules(FrontRequest(request, axes_of(",".join(minimize)), points), search.start), request
+    )
+
+
+def front_result(front: FrontOutcome, request: ScheduleRequest) -> FrontResult:
+    """Return the result of a Pareto front."""
     from onchip.reports import pictures
     from onchip.reports.schedule.outcome import front_html, front_object, front_tables
 
-    given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
-    asked = given.source, given.reading, machine_of(target), "energy", options or ScheduleOptions()
-    of_schedules = schedule_request(*asked, search.limits)
-    front = front_of_schedules(FrontRequest(of_schedules, axes_of(",".join(minimize)), points), search.start)
-    found = tuple(schedule_result(point.outcome, given.source) for point in front.points)
+    found = tuple(schedule_result(point.outcome, request.source) for point in front.points)
     return FrontResult(
         status=Status.FEASIBLE if found else Status.UNKNOWN,
         minimize=", ".join(front.axes),
@@ -596,8 +616,9 @@ def pareto(
         answer=found or None,
         space=front.space,
         seconds=front.seconds,
-        source=given.source,
-        machine=of_schedules.accelerator,
+        stopped_by=front.stopped_by,
+        source=request.source,
+        machine=request.accelerator,
         view=View(front, front_object, front_tables, front_html, pictures.front_figures),
         lower_bounds=dict(zip(map(str, front.axes), front.bounds, strict=True)),
     )
@@ -648,90 +669,59 @@ def pack(
     (<Status.OPTIMAL: 'OPTIMAL'>, 9)
 
     """
-    from onchip.api.pack import MemoriesRequest, memories_file, overflow_file, pack_file
+    from onchip.api.pack import pack_buffers
     from onchip.formats.minimalloc import BufferTable
-    from onchip.formats.packing_files import read_packing_file
 
     options, search = options or PackOptions(), Search.of(time_limit, workers, seed, progress)
     given: Path | BufferTable
     if isinstance(buffers, str | Path):
         given = Path(buffers)
-        if given.suffix == ".json":  # it may name memories and groups
-            given = read_packing_file(given)
     else:
         named = buffers if isinstance(buffers, Mapping) else {str(at): one for at, one in enumerate(buffers)}
         given = BufferTable(tuple(named), tuple(named.values()))
     capacity_bytes = None if capacity is None else bytes_of(capacity, "capacity")
-    limits, alignment_bytes = search.limits, options.alignment_bytes
     if memories and capacity is not None:
         raise UsageError("capacity and memories are both given", place="capacity", expected="only memories")
     if (options.splits or (options.overflow and not memories)) and capacity_bytes is None:
         what = "overflow and splits need a capacity"
         raise UsageError(what, place="capacity", expected="a size such as 512KiB")
-    has_memories = isinstance(given, BufferTable) and bool(given.memories or given.together or given.apart)
-    if memories or has_memories or options.together or options.apart or options.splits:
-        request = MemoriesRequest(
-            tuple(memories),
-            capacity_bytes,
-            alignment_bytes,
-            options.overflow,
-            options.together,
-            options.apart,
-            options.splits,
-        )
-        return _memories_result(memories_file(given, request, limits, search.start))
-    if options.overflow and capacity_bytes is not None:
-        return _pack_result(overflow_file(given, capacity_bytes, alignment_bytes, limits, search.start))
     minimize = capacity_bytes is None
-    return _pack_result(pack_file(given, capacity_bytes, alignment_bytes, limits, search.start, minimize=minimize))
-
-
-def _memories_result(outcome: MemoriesOutcome) -> PackResult:
-    from onchip.reports.packing import memories_object
-    from onchip.reports.shared.facts import facts
-
-    result = outcome.result
-    return PackResult(
-        status=result.status,
-        minimize=outcome.objective,
-        unit="allocations" if outcome.objective == "allocations" else "bytes",
-        objective=result.objective_value,
-        lower_bound=result.bound,
-        answer=result.answer,
-        seconds=outcome.seconds,
-        view=View(outcome, memories_object, lambda one: (facts(one.rows),)),
-        offsets=outcome.offsets,
-        memories=outcome.memories,
+    return pack_result(
+        pack_buffers(given, capacity_bytes, options, search.limits, search.start, tuple(memories), minimize=minimize)
     )
 
 
-def _pack_result(outcome: PackingOutcome | OverflowOutcome) -> PackResult:
+def pack_result(outcome: PackingOutcome | OverflowOutcome | MemoriesOutcome) -> PackResult:
+    """Return the result of packed buffers."""
     from onchip.formats.minimalloc import packing_to_csv
     from onchip.reports import pictures
-    from onchip.reports.packing import OverflowOutcome, overflow_object, packing_object
+    from onchip.reports.packing import MemoriesOutcome, PackingOutcome, memories_object, overflow_object, packing_object
     from onchip.reports.shared.facts import facts
 
-    result: SearchResult[Packing] | SearchResult[Overflow] = outcome.result
-    is_overflow = isinstance(outcome, OverflowOutcome)
-    offsets = () if result.answer is None else result.answer.offsets_bytes
+    def tables(one: PackingOutcome | OverflowOutcome | MemoriesOutcome) -> tuple[RenderableType]:
+        return (facts(one.rows),)
+
+    proof = _proof(outcome.result, outcome.seconds)
+    if isinstance(outcome, MemoriesOutcome):
+        return PackResult(
+            minimize=outcome.objective,
+            unit="allocations" if outcome.objective == "allocations" else "bytes",
+            view=View(outcome, memories_object, tables),
+            offsets=outcome.offsets,
+            memories=outcome.memories,
+            **proof,
+        )
+    is_packing, packed = isinstance(outcome, PackingOutcome), outcome.result.answer
+    as_object: Callable[[Any], Mapping[str, object]] = packing_object if is_packing else overflow_object
     return PackResult(
-        status=result.status,
-        minimize="overflow" if is_overflow else "arena",
+        minimize="arena" if is_packing else "overflow",
         unit="bytes",
-        objective=result.objective_value,
-        lower_bound=result.bound,
-        answer=result.answer,
-        seconds=outcome.seconds,
-        figures={"outside_bytes" if is_overflow else "arena_bytes": result.objective_value},
-        view=View(
-            outcome,
-            overflow_object if is_overflow else packing_object,
-            lambda one: (facts(one.rows),),
-            as_figures=pictures.packing_figures,
-        ),
-        offsets=dict(zip(outcome.ids, offsets, strict=False)),
-        conflict=() if isinstance(outcome, OverflowOutcome) else outcome.conflict,
-        csv="" if result.answer is None else packing_to_csv(outcome.ids, outcome.problem, result.answer),
+        figures={"arena_bytes" if is_packing else "outside_bytes": outcome.result.objective_value},
+        view=View(outcome, as_object, tables, as_figures=pictures.packing_figures),
+        offsets={} if packed is None else dict(zip(outcome.ids, packed.offsets_bytes, strict=True)),
+        conflict=outcome.conflict if isinstance(outcome, PackingOutcome) else (),
+        csv="" if packed is None else packing_to_csv(outcome.ids, outcome.problem, packed),
+        **proof,
     )
 
 
@@ -764,7 +754,7 @@ def info(network: NetworkLike, *, time_limit: float | None = 10.0) -> InfoReport
 
     """
     from onchip.answer.words import counted, exact_bytes
-    from onchip.api.info import describe_network
+    from onchip.api.plan import describe_network
     from onchip.reports.program.outcome import description_object, description_report
 
     given, search = GivenNetwork.of(network), Search.of(time_limit, 1, 0)

@@ -12,9 +12,9 @@ from onchip.api.answers import Answer, answer_file, machine_of_answer, network_o
 from onchip.api.check import AnswerCheck
 from onchip.api.check_mapping import accelerator_named, mapping_violations
 from onchip.api.inputs import NetworkLike, TargetLike
-from onchip.api.kernels import RunValues
 from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
+from onchip.api.run import RunValues
 from onchip.arch.accelerator import Accelerator
 from onchip.backends.c.calls import unique_identifiers
 from onchip.backends.nests import MappingFormat
@@ -146,10 +146,10 @@ def export_answer(request: ExportRequest) -> Exported:
     for one in files:
         ensure_writable(one, inputs=(str(file), source, machine))
     if form is AnswerFormat.SCHEDULE:
-        from onchip.api.check_schedule import ScheduleFile
+        from onchip.api.check import AnswerFile
         from onchip.backends.c.exports import export_schedule
 
-        checked = export_schedule(ScheduleFile(file, request.network, request.accelerator), to, files)
+        checked = export_schedule(AnswerFile(file, request.network, request.accelerator), to, files)
         return Exported(checked, files if checked.is_legal else ())
     if to == ExportFormat.TFLITE:
         return _arena(request, source, files)
@@ -162,7 +162,7 @@ def _plan(request: ExportRequest, network: Network, files: tuple[Path, ...]) -> 
         return Exported(check, ())
     source = text_of(network)
     if request.to == ExportFormat.C and source.endswith(".tflite"):
-        from onchip.api.check_plan import ensure_joined_as_stored
+        from onchip.api.check import ensure_joined_as_stored
 
         ensure_joined_as_stored(request.file, source, check)
     with phase("writing"):
@@ -202,11 +202,11 @@ def _checked(plan: Path, network: Network, accelerator: str | Accelerator | None
 
     The times are those on an accelerator, or the plan's own; None if neither is known.
     """
-    from onchip.api.time_plan import own_timeline, time_network
+    from onchip.api.run import own_timeline, time_network
     from onchip.reports.exports import timed_spans, traced_waits
 
     if accelerator is None:
-        from onchip.api.check_plan import check_plan
+        from onchip.api.check import check_plan
         from onchip.api.target import Target
 
         check, clock_mhz = check_plan(plan, network, Target(), {}), None

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
-from onchip.answer.options.choices import GREATEST_ALIGNMENT, GREATEST_BITS
+from onchip.answer.options.choices import GREATEST_ALIGNMENT, GREATEST_BITS, option
 from onchip.commands.progress import seconds_since_start, show_limit
 from onchip.errors import SuggestedBindings, UsageError
 from onchip.search.budget.limits import Limits, MipSolver
@@ -117,22 +117,14 @@ Detail: TypeAlias = Annotated[
 class BindingOptions:
     """Options that bind the open sizes and values of a network file."""
 
-    dim: Annotated[
-        list[str] | None, typer.Option("--dim", metavar="SYMBOL=N", help="Size of a symbolic dimension; repeatable.")
-    ] = None
-    shape: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="INPUT=1x3x224x224", help="Shape of a network input; repeatable."),
-    ] = None
-    value: Annotated[
-        list[str] | None,
-        typer.Option("--value", metavar="INPUT=N", help="Make a network input this constant; repeatable."),
-    ] = None
+    dim: list[str] | None = option(None, "Size of a symbolic dimension; repeatable.", "SYMBOL=N")
+    shape: list[str] | None = option(None, "Shape of a network input; repeatable.", "INPUT=1x3x224x224")
+    value: list[str] | None = option(None, "Make a network input this constant; repeatable.", "INPUT=N")
 
     @property
     def bindings(self) -> Bindings:
         """Return the bindings; raises UsageError if a name has no value, or two values."""
-        return Bindings(dims_of(self.dim), shapes_of(self.shape), values_of(self.value))
+        return Bindings(*(bindings_of(f"--{name}", getattr(self, name)) for name in ("dim", "shape", "value")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,12 +178,10 @@ class LimitOptions:
 class PackedOptions:
     """Options for the capacity and the objective of one packing; raises UsageError for two objectives."""
 
-    capacity: Annotated[str | None, typer.Option(metavar="SIZE", help="Bytes to pack into (1048576, 1MiB).")] = None
+    capacity: str | None = option(None, "Bytes to pack into (1048576, 1MiB).", "SIZE")
     alignment: Alignment = None
-    minimize: Annotated[bool, typer.Option("--minimize", help="Find the minimum capacity.")] = False
-    overflow: Annotated[
-        bool, typer.Option("--overflow", help="If not everything fits, minimise the bytes outside the capacity.")
-    ] = False
+    minimize: bool = option(False, "Find the minimum capacity.")
+    overflow: bool = option(False, "If not everything fits, minimise the bytes outside the capacity.")
 
     def __post_init__(self) -> None:
         if self.overflow and self.minimize:
@@ -209,9 +199,7 @@ class PackedOptions:
 class PackingOptions(PackedOptions):
     """Options for a packing, which may be split over several allocations."""
 
-    split: Annotated[
-        bool, typer.Option("--split", help="Split over the fewest allocations, none larger than the capacity.")
-    ] = False
+    split: bool = option(False, "Split over the fewest allocations, none larger than the capacity.")
 
     def __post_init__(self) -> None:
         PackedOptions.__post_init__(self)
@@ -240,40 +228,10 @@ def bytes_of(size: str | None, option: str) -> int | None:
     return None if size is None else sizes.bytes_of(size, option)
 
 
-BoundT = TypeVar("BoundT")
-
 GREATEST_RANK: Final = 64
 GREATEST_VALUES: Final = 4096
 _GREATEST_DIGITS: Final = 18
 _TRUTH: Final = {"true": 1, "false": 0}
-
-
-def dims_of(bindings: Sequence[str] | None) -> dict[str, int]:
-    """Return a map from symbol to size; raises UsageError for an invalid size or a symbol with two sizes."""
-    return _bound(bindings, "--dim", "NAME=N with N at least 0", _size)
-
-
-def shapes_of(bindings: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
-    """Return a map from network input to shape; raises UsageError for an invalid size or an input with two shapes."""
-    return _bound(bindings, "--shape", "INPUT=1x3x224x224 with sizes of at least 0", _shape)
-
-
-def values_of(bindings: Sequence[str] | None) -> dict[str, tuple[float, ...]]:
-    """Return a map from network input to values, integers as such.
-
-    Raises UsageError for an invalid number or two values.
-    """
-    return _bound(bindings, "--value", "INPUT=N, or INPUT=N,N,...", _numbers)
-
-
-def states_of(bindings: Sequence[str] | None) -> dict[str, str]:
-    """Return a map from network input to the output that is its next value; raises UsageError for an input with two."""
-    return _bound(bindings, "--state", "INPUT=OUTPUT", lambda text: text or None)
-
-
-def bands_of(bindings: Sequence[str] | None) -> dict[str, int]:
-    """Return a map from operator to number of tiles; raises UsageError for less than 1, or for two numbers."""
-    return _bound(bindings, "--bands", "OPERATOR=N with N at least 1", lambda text: _size(text) or None)
 
 
 def options_of(bindings: SuggestedBindings) -> str:
@@ -282,21 +240,6 @@ def options_of(bindings: SuggestedBindings) -> str:
     shapes = [("--shape", f"{name}={'x'.join(map(str, shape))}") for name, shape in bindings.shapes.items()]
     values = [("--value", f"{name}={','.join(map(str, numbers))}") for name, numbers in bindings.values.items()]
     return shlex.join(word for option in (*dims, *shapes, *values) for word in option)
-
-
-def _bound(
-    bindings: Sequence[str] | None, option: str, expected: str, parse: Callable[[str], BoundT | None]
-) -> dict[str, BoundT]:
-    found: dict[str, BoundT] = {}
-    for binding in bindings or ():
-        name, _, text = binding.rpartition("=")
-        bound = parse(text) if name else None
-        if bound is None:
-            raise UsageError(f"{binding!r} is not a binding", place=option, expected=expected)
-        if found.setdefault(name, bound) != bound:
-            what = f"{name!r} is bound to {found[name]} and {bound}"
-            raise UsageError(what, place=option, expected="one value")
-    return found
 
 
 def _size(text: str) -> int | None:
@@ -330,3 +273,28 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return number if isfinite(number) else None
+
+
+_BINDINGS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "--dim": ("NAME=N with N at least 0", _size),
+    "--shape": ("INPUT=1x3x224x224 with sizes of at least 0", _shape),
+    "--value": ("INPUT=N, or INPUT=N,N,...", _numbers),
+    "--state": ("INPUT=OUTPUT", lambda text: text or None),
+    "--bands": ("OPERATOR=N with N at least 1", lambda text: _size(text) or None),
+}
+"""The form of a binding by its option, and the parser of its value, which returns None for an invalid text."""
+
+
+def bindings_of(flag: str, bindings: Sequence[str] | None) -> dict[str, Any]:
+    """Return a map from name to value, integers as such; raises UsageError for an invalid value or two values."""
+    expected, parse = _BINDINGS[flag]
+    found: dict[str, object] = {}
+    for binding in bindings or ():
+        name, _, text = binding.rpartition("=")
+        bound = parse(text) if name else None
+        if bound is None:
+            raise UsageError(f"{binding!r} is not a binding", place=flag, expected=expected)
+        if found.setdefault(name, bound) != bound:
+            what = f"{name!r} is bound to {found[name]} and {bound}"
+            raise UsageError(what, place=flag, expected="one value")
+    return found

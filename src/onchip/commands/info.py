@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from onchip.answer.options.choices import option
 from onchip.answer.problem import Count
 from onchip.commands.arguments import AsJson, Network, ReadingOptions, accelerator_names, seconds_of
-from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import watched_run
-from onchip.commands.show import show_tables, show_words
+from onchip.commands.show import ExitCode, show_view, show_words
 from onchip.errors import UsageError
 from onchip.reports.shared.output import write
 from onchip.search.budget.limits import Limits
@@ -22,9 +22,9 @@ class InfoOptions:
     """Arguments and options of `onchip info`."""
 
     network: Network
-    count: Annotated[Count, typer.Option(help="Count all tensors, or all but parameters.")] = Count.ACTIVATIONS
+    count: Count = option(Count.ACTIVATIONS, "Count all tensors, or all but parameters.")
     read_as: ReadingOptions
-    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds to look for M_P.")] = 10.0
+    time_limit: float = option(10.0, "Seconds to look for M_P.", "S")
     as_json: AsJson = False
 
 
@@ -34,13 +34,14 @@ def info_command(options: InfoOptions) -> int:
     M_R is the memory of the largest working set of one operator: no smaller scratchpad can run NETWORK with whole
     operators. M_P is the minimum peak without spills over all operator orders.
     """
-    from onchip.api.info import describe_network
+    from onchip.api.plan import describe_network
+    from onchip.api.results import View
     from onchip.reports.program.outcome import description_object, description_report
 
     reading = replace(options.read_as.reading, count=options.count)
     limits = Limits(seconds_of(options.time_limit))
     description = describe_network(options.network, reading, limits, watched_run)
-    show_tables(description, description_object, description_report, as_json=options.as_json)
+    show_view(View(description, description_object, description_report), as_json=options.as_json)
     return ExitCode.ANSWER
 
 
@@ -70,7 +71,7 @@ class AcceleratorsOptions:
             metavar="[NAME|FILE]", help="Accelerator to describe in detail.", autocompletion=accelerator_names
         ),
     ] = None
-    as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the accelerator file of NAME.")] = False
+    as_yaml: bool = option(False, "Print the accelerator file of NAME.", flag="--yaml")
     as_json: AsJson = False
 
     def __post_init__(self) -> None:
@@ -83,22 +84,23 @@ def accelerators_command(options: AcceleratorsOptions) -> int:
 
     The list shows the compute array, the memories, whether energies are stated, and the commands that work with each.
     """
+    from onchip.api.results import View
     from onchip.formats.foreign_files import load_any_accelerator
     from onchip.formats.own.accelerator_yaml import accelerator_to_yaml, bundled_accelerators, load_accelerator
     from onchip.reports.program.outcome import accelerator_object, accelerator_tables, accelerators_table
 
     if options.name is None:
         accelerators = [load_accelerator(name) for name in bundled_accelerators()]
-        show_tables(
+        listed = View(
             accelerators,
             lambda found: {"accelerators": [accelerator_object(one) for one in found]},
             lambda found: (accelerators_table(found),),
-            as_json=options.as_json,
         )
+        show_view(listed, as_json=options.as_json)
         return ExitCode.ANSWER
     accelerator = load_any_accelerator(options.name)
     if options.as_yaml and not options.as_json:
         write(accelerator_to_yaml(accelerator).rstrip())
         return ExitCode.ANSWER
-    show_tables(accelerator, accelerator_object, accelerator_tables, as_json=options.as_json)
+    show_view(View(accelerator, accelerator_object, accelerator_tables), as_json=options.as_json)
     return ExitCode.ANSWER

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.answer.options.choices import option
 from onchip.commands.arguments import AsJson, Dask, accelerator_names, bytes_of, network_names, output_option
-from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import say, watched_run
-from onchip.commands.show import show_tables, show_words
+from onchip.commands.show import ExitCode, show_view, show_words
 from onchip.errors import InputError, UsageError
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
@@ -42,30 +42,16 @@ class SweepOptions:
     ] = None
     store: Annotated[Path, typer.Option(metavar="FILE", help="Store of all points; a sweep continues from it.")]
     flags: StudyFlags
-    workers: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="Processes that compute points.")] = 1
+    workers: int = option(1, "Processes that compute points.", "N", least=1, most=1024)
     dask: Dask = None
-    point_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory limit of a point.")] = None
-    point_seconds: Annotated[
-        float | None, typer.Option(min=0.001, metavar="S", help="Time limit of a point in seconds.")
-    ] = None
-    no_prune: Annotated[
-        bool, typer.Option("--no-prune", help="Also compute points that neighbouring results imply.")
-    ] = False
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute failed points again.")] = False
-    query: Annotated[
-        str | None, typer.Option(metavar="EXPRESSION", help="Show only rows for which this holds: status == 'OPTIMAL'.")
-    ] = None
-    pareto: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COST,COLUMN",
-            help="Show only points on the Pareto front of these columns.",
-        ),
-    ] = None
-    export: Annotated[RowFormat | None, typer.Option(help="Write the rows to --output.")] = None
-    answer: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Write the answer's file of the point with this key to --output.")
-    ] = None
+    point_memory: str | None = option(None, "Memory limit of a point.", "SIZE")
+    point_seconds: float | None = option(None, "Time limit of a point in seconds.", "S", least=0.001)
+    no_prune: bool = option(False, "Also compute points that neighbouring results imply.")
+    retry_failed: bool = option(False, "Compute failed points again.")
+    query: str | None = option(None, "Show only rows for which this holds: status == 'OPTIMAL'.", "EXPRESSION")
+    pareto: str | None = option(None, "Show only points on the Pareto front of these columns.", "COST,COLUMN")
+    export: RowFormat | None = option(None, "Write the rows to --output.")
+    answer: str | None = option(None, "Write the answer's file of the point with this key to --output.", "KEY")
     output: Annotated[Path | None, output_option("FILE", "Output file of --export or --answer.")] = None
     as_json: AsJson = False
 
@@ -123,6 +109,7 @@ def sweep_command(options: SweepOptions) -> int:
     sweep that was stopped or killed continues. Points that neighbouring results imply are not computed: more capacity
     never costs more. Without networks, the rows of a store are shown. Ctrl-C leaves a store that can be continued.
     """
+    from onchip.api.results import View
     from onchip.sweeps.store import export_rows, query_of, rows_of_store
     from onchip.sweeps.stored_row import columns_of, sweep_object, sweep_tables
     from onchip.sweeps.sweep import ensure_columns, front_of, names_of_front
@@ -145,7 +132,7 @@ def sweep_command(options: SweepOptions) -> int:
         rows = front_of(rows, [row.record for row in rows], front)
     if options.export is not None and options.output is not None:
         export_rows(tuple(rows), options.export, options.output)
-    show_tables((outcome, rows), sweep_object, sweep_tables, as_json=options.as_json)
+    show_view(View((outcome, rows), sweep_object, sweep_tables), as_json=options.as_json)
     return ExitCode.ANSWER if outcome is None else _code_of(outcome)
 
 
@@ -190,33 +177,19 @@ NAME = "sweep"
 class StudyFlags:
     """Options for the parts of a study; None if not given."""
 
-    sram: Annotated[
-        str | None, typer.Option(metavar="SIZE..SIZE|SIZE,SIZE", help="Sizes of one scratchpad that holds everything.")
-    ] = None
-    steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="Values of each range.", show_default="20")] = (
-        None
-    )
-    doubling: Annotated[bool, typer.Option("--doubling", help="Double the value from point to point of a range.")] = (
-        False
-    )
+    sram: str | None = option(None, "Sizes of one scratchpad that holds everything.", "SIZE..SIZE|SIZE,SIZE")
+    steps: int | None = option(None, "Values of each range.", "N", default="20", least=1)
+    doubling: bool = option(False, "Double the value from point to point of a range.")
     accelerator: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME|FILE", help="Accelerator; repeatable.", autocompletion=accelerator_names),
     ] = None
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATH=VALUES", help="Field of the accelerators: memories.x.capacity=1MiB..2MiB; repeatable."
-        ),
-    ] = None
-    objective: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Objective of the verb; repeatable.")] = (
-        None
+    parameter: list[str] | None = option(
+        None, "Field of the accelerators: memories.x.capacity=1MiB..2MiB; repeatable.", "PATH=VALUES"
     )
-    verb: Annotated[SweptVerb | None, typer.Option(help="Verb that computes the points.", show_default="plan")] = None
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Option of the verb, as in a study: bits=8; repeatable."),
-    ] = None
+    objective: list[str] | None = option(None, "Objective of the verb; repeatable.", "NAME")
+    verb: SweptVerb | None = option(None, "Verb that computes the points.", default="plan")
+    option: list[str] | None = option(None, "Option of the verb, as in a study: bits=8; repeatable.", "NAME=VALUE")
 
     def ensure_none_is_given(self, expected: str) -> None:
         """Raise UsageError if a study option is given for a study that comes from elsewhere."""

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
 
-from onchip.answer.options.choices import Described, described_options
+from onchip.answer.options.choices import Described, all_described
 from onchip.commands.progress import progress_of_verb
 from onchip.errors import InputError, OnchipError, UsageError
 
@@ -27,18 +27,17 @@ AS_IT_STANDS: Final = "\b\n"
 EXAMPLE: Final = "Example:\n  "
 
 
-def add_verb(
-    app: typer.Typer, name: str, options: type[Options], command: Callable[[Options], int], example: str
-) -> None:
-    """Register `onchip NAME`, which calls `command` with its options.
+def add_verb(app: typer.Typer, command: Callable[[Options], int], example: str) -> None:
+    """Register `onchip NAME`, which calls the function `NAME_command` with its options, a dataclass.
 
-    The help is its docstring, followed by an example.
+    The help is the docstring of the function, followed by an example.
 
-    A field of `options` corresponds to a parameter of a Typer command: its type determines how it is parsed, and a
+    A field of the options corresponds to a parameter of a Typer command: its type determines how it is parsed, and a
     field of type typer.Context gets the context. A field whose type is a dataclass is a group, replaced by its own
-    fields; of an options dataclass of the API, by those that have a description. Raises ValueError if a command would
+    fields, without those that only the library has. Raises ValueError if a command would
     have two fields of one name.
     """
+    options: type[Options] = get_type_hints(command)["options"]
 
     def call(**given: object) -> int:  # Typer passes every parameter by name
         with progress_of_verb():
@@ -46,18 +45,19 @@ def add_verb(
 
     call.__doc__ = command.__doc__
     vars(call)["__signature__"] = Signature(list(_parameters(options)))
-    app.command(name, epilog=AS_IT_STANDS + EXAMPLE + example)(call)
+    app.command(command.__name__.removesuffix("_command"), epilog=AS_IT_STANDS + EXAMPLE + example)(call)
 
 
 def _parameters(options: type) -> Iterator[Parameter]:
     """Yield a parameter for each field, including those of groups."""
-    described = {field.name: one for field, one in described_options(options)}
+    described = {field.name: one for field, one in all_described(options)}
     for field, kind in _kinds(options):
         if isinstance(kind, type) and is_dataclass(kind):
             yield from _parameters(kind)
         elif field.name in described:
-            yield _described_parameter(field, kind, described[field.name])
-        elif not described:
+            if described[field.name].is_flag:
+                yield _described_parameter(field, kind, described[field.name])
+        else:
             default = Parameter.empty if field.default is MISSING else field.default
             yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
@@ -82,14 +82,15 @@ def _described_parameter(field: Field[Any], kind: Any, one: Described) -> Parame
 def _made(options: type[Options], given: Mapping[str, object]) -> Options:
     """Return options, including their groups, from the values of their fields by name."""
     hashable: type = options
-    described = {field.name: one for field, one in described_options(hashable)}
+    described = {field.name: one for field, one in all_described(hashable)}
     values: dict[str, object] = {}
     for field, kind in _kinds(hashable):
         if isinstance(kind, type) and is_dataclass(kind):
             values[field.name] = _made(kind, given)
         elif field.name in described:
-            values[field.name] = _value(field, described[field.name], given[field.name])
-        elif not described:
+            if described[field.name].is_flag:
+                values[field.name] = _value(field, described[field.name], given[field.name])
+        else:
             values[field.name] = given[field.name]
     return options(**values)
 

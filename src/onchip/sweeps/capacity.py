@@ -15,23 +15,21 @@ from typing import TYPE_CHECKING, Final
 
 from onchip.answer.document import RECOMPUTED_MACS, Reading
 from onchip.answer.operator_tiles import TilesOption
-from onchip.answer.options.choices import choice
 from onchip.answer.options.verb_options import CapacityOptions
-from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import SearchResult, Status
-from onchip.answer.words import counted, printable
+from onchip.answer.words import counted, picked, printable
 from onchip.api.networks import Network, is_model, network_to_plan
 from onchip.api.phases import phase
 from onchip.api.plan import Request as PlanRequest
 from onchip.api.plan import plan_problem, plan_read_network
-from onchip.api.requests import MINIMIZE
 from onchip.api.target import Budgets, Target, budgets_of, roomy_problem
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.sharing import Share, SharedKinds
+from onchip.arch.memory import Memory
+from onchip.arch.sharing import SharedKinds
 from onchip.errors import UntiledError, UsageError
 from onchip.formats.foreign_files import load_any_accelerator
-from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import (
     InfeasibleOperator,
     compulsory_bytes_without_states,
@@ -243,6 +241,8 @@ class CapacityOutcome:
 
 def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
     """Return the curve as a JSON object."""
+    unfit, sizes = outcome.unfit, ("need_bytes", "capacity_bytes", "excess_bytes")
+    unfit_sizes = {} if unfit is None else {"operator": unfit.operator.name, **picked(unfit, *sizes)}
     return {
         "network": outcome.problem.graph.name,
         "objective": outcome.problem.objective,
@@ -270,19 +270,7 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
         ],
         "plans": outcome.asked,
         "seconds": outcome.seconds,
-        **({} if outcome.unfit is None else _infeasible_object(outcome.unfit)),
-    }
-
-
-def _infeasible_object(unfit: InfeasibleOperator) -> dict[str, object]:
-    """Return the JSON fields of an infeasible curve."""
-    return {
-        "status": Status.INFEASIBLE,
-        "error": _unfit_words(unfit),
-        "operator": unfit.operator.name,
-        "need_bytes": unfit.need_bytes,
-        "capacity_bytes": unfit.capacity_bytes,
-        "excess_bytes": unfit.excess_bytes,
+        **({} if unfit is None else {"status": Status.INFEASIBLE, "error": _unfit_words(unfit), **unfit_sizes}),
     }
 
 
@@ -340,42 +328,29 @@ FINEST: Final = 17 / 16
 
 @dataclass(frozen=True, slots=True)
 class CapacityRequest:
-    """A network with its reading, objective, order and alignment; the limits apply to the whole curve.
+    """The request of `capacity`; the only scratchpad of an accelerator takes all sizes.
 
-    The only scratchpad of `accelerator` takes all sizes. The default alignment is that of the scratchpad.
-    With `tiles`, each capacity has a tiling of its own, which may recompute the share `most_again` of the network's
-    multiply-accumulates.
+    The limits apply to the whole curve. With `tiles`, each capacity has a tiling of its own.
     """
 
     network: Network
-    reading: Reading = field(default_factory=Reading)
-    objective: Objective = Objective.TRAFFIC
-    order: Order = Order.FREE
-    alignment_bytes: int | None = None
-    share: Share = Share.NONE
-    limits: Limits = field(default_factory=Limits)
     accelerator: str | Accelerator | None = None
-    tiles: TilesOption = TilesOption.NEVER
-    most_again: float = 1.0
+    objective: Objective = Objective.TRAFFIC
+    options: CapacityOptions = field(default_factory=CapacityOptions)
+    reading: Reading = field(default_factory=Reading)
+    limits: Limits = field(default_factory=Limits)
 
+    @property
+    def most_again(self) -> float:
+        """Return the share of the multiply-accumulates that overlapping tiles may recompute."""
+        return self.options.max_recompute / 100
 
-def capacity_request(
-    network: Network,
-    reading: Reading,
-    accelerator: str | Accelerator | None,
-    minimize: str,
-    options: CapacityOptions,
-    limits: Limits,
-) -> CapacityRequest:
-    """Return the request of a curve; raises UsageError for an unknown objective."""
-    objective = choice(Objective, minimize, MINIMIZE)
-    if objective is Objective.LATENCY:
-        what = "the latency is seldom proven, so that no capacity implies another"
-        raise UsageError(what, place="minimize", expected="another objective, or `sweep` over sizes")
-    counted = options.count or Target(accelerator=accelerator).counted(objective)
-    how = objective, options.order, options.alignment_bytes, options.share, limits
-    tiling = options.tiles, options.max_recompute / 100
-    return CapacityRequest(network, replace(reading, count=counted), *how, accelerator, *tiling)
+    @property
+    def shared_reading(self) -> Reading:
+        """Return the reading with the counted tensors and the byte sharing."""
+        options = self.options
+        count = options.count or Target(accelerator=self.accelerator).counted(self.objective)
+        return replace(self.reading, count=count, sharing=SharedKinds.of(options.share))
 
 
 @phase("following the curve")
@@ -387,16 +362,14 @@ def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> 
     and for a machine with several scratchpads.
     """
     watch, deadline = Stopwatch(), Deadline.after(request.limits.time_limit_seconds)
-    if request.reading.cap_tensors:
-        raise UsageError(
-            "what is planned depends on the capacity", place="cap_tensors", expected="a curve of whole tensors"
-        )
-    is_tiled = request.tiles is TilesOption.AUTO
+    if request.objective is Objective.LATENCY:
+        what = "the latency is seldom proven, so that no capacity implies another"
+        raise UsageError(what, place="minimize", expected="another objective, or `sweep` over sizes")
+    is_tiled = request.options.tiles is TilesOption.AUTO
     if is_tiled and request.accelerator is not None:
         raise UsageError("tilings are searched without an accelerator", place="target", expected="a memory")
     machine = _machine(request)
-    reading = replace(request.reading, sharing=SharedKinds.of(request.share))
-    roomy = _roomy(request, network_to_plan(request.network, reading), machine)
+    roomy = _roomy(request, machine)
     budgets = budgets_of(roomy, request.limits, started_as_stage(start), deadline)
     if (unfit := infeasible_operator(roomy)) is not None:
         return CapacityOutcome(roomy, budgets, (), compulsory_bytes_without_states(roomy), 0, watch.seconds, unfit)
@@ -424,17 +397,16 @@ def _machine(request: CapacityRequest) -> Accelerator | None:
     return machine
 
 
-def _roomy(request: CapacityRequest, graph: Graph, machine: Accelerator | None) -> Problem:
+def _roomy(request: CapacityRequest, machine: Accelerator | None) -> Problem:
     """Return the problem in a scratchpad that holds everything."""
-    own = None if machine is None else machine.scratchpads[0]
-    alignment_bytes = request.alignment_bytes or (1 if own is None else own.alignment_bytes)
-    roomy = roomy_problem(graph, request.reading.count, alignment_bytes)
-    roomy = replace(roomy, order=request.order)
-    if machine is None or own is None:
-        return replace(roomy, objective=request.objective)
+    own, reading = Memory("sram", 1) if machine is None else machine.scratchpads[0], request.shared_reading
+    alignment_bytes = request.options.alignment_bytes or own.alignment_bytes
+    roomy = roomy_problem(network_to_plan(request.network, reading), reading.count, alignment_bytes)
     memory = replace(own, capacity_bytes=roomy.memories[0].capacity_bytes, alignment_bytes=alignment_bytes)
-    transfers = Target(accelerator=request.accelerator).transfers_on(machine, request.objective)
-    return replace(replace(roomy, memories=(memory,), transfers=transfers), objective=request.objective)
+    if machine is not None:
+        transfers = Target(accelerator=request.accelerator).transfers_on(machine, request.objective)
+        roomy = replace(roomy, transfers=transfers)
+    return replace(roomy, memories=(memory,), order=request.options.order, objective=request.objective)
 
 
 @dataclass(slots=True)
@@ -528,10 +500,10 @@ class _FollowingTiles(_Following):
         memory, request = problem.memories[0], self.request
         asked = PlanRequest(
             request.network,
-            replace(request.reading, sharing=SharedKinds.of(request.share)),
+            request.shared_reading,
             Target(memory.capacity_bytes, alignment_bytes=memory.alignment_bytes),
             request.objective,
-            request.order,
+            request.options.order,
             limits=request.limits,
             tiles=TilesOption.AUTO,
             most_again=request.most_again,

@@ -4,24 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from onchip.answer.document import Reading
+from onchip.answer.document import Claim, Document, NamedMapping, PlanDocument, Reading
+from onchip.answer.options.choices import choice
 from onchip.answer.options.verb_options import CapacityOptions
+from onchip.answer.problem import Objective
+from onchip.answer.program import Plan
 from onchip.answer.result import Status
+from onchip.answer.schedule import Schedule
+from onchip.answer.strategy import FusionStrategy
 from onchip.api.answers import Answer, answer_file, page_of_answer
-from onchip.api.inputs import GivenNetwork, NetworkLike, TargetLike, machine_of
-from onchip.api.networks import text_of
+from onchip.api.check import CheckRequest, check_file
+from onchip.api.inputs import MINIMIZE, GivenNetwork, NetworkLike, TargetLike, machine_of
+from onchip.api.networks import Network, text_of
+from onchip.api.phases import phase
 from onchip.api.results import Report, Result, View
 from onchip.api.verbs import Listener, Search
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
+from onchip.formats.files import format_of_answer
+from onchip.formats.own.answers import AnswerDocument, read_answer
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
+from onchip.reports.explain.difference import (
+    AnswerDifference,
+    Figure,
+    TensorChange,
+    TensorChangeKind,
+    figure_changes,
+    mapping_changes,
+    plan_difference,
+)
+from onchip.reports.explain.history import History, ReloadCause, reload_causes
+from onchip.reports.program.outcome import Check
+from onchip.sweeps.store import is_store, rows_of_store
 
 if TYPE_CHECKING:
     from onchip.sweeps.capacity import CurveStep
@@ -108,16 +129,15 @@ def capacity(
     OPTIMAL  1 steps  traffic: 0 from 40,064 bytes
 
     """
-    from onchip.sweeps.capacity import capacity_curve, capacity_object, capacity_request, capacity_tables
+    from onchip.sweeps.capacity import CapacityRequest, capacity_curve, capacity_object, capacity_tables
 
     if isinstance(target, Memory):
         raise UsageError("the capacity of the memory is varied", place="target", expected="an accelerator, or nothing")
     given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
     machine = None if target is None else machine_of(target)
-    request = capacity_request(
-        given.source, given.reading, machine, minimize, options or CapacityOptions(), search.limits
-    )
-    objective, outcome = request.objective, capacity_curve(request, search.start)
+    objective = choice(Objective, minimize, MINIMIZE)
+    asked = machine, objective, options or CapacityOptions(), given.reading, search.limits
+    outcome = capacity_curve(CapacityRequest(given.source, *asked), search.start)
     status = Status.OPTIMAL if outcome.is_proven else Status.FEASIBLE
     return CapacityResult(
         status=status if outcome.unfit is None else Status.INFEASIBLE,
@@ -165,13 +185,12 @@ def diff(before: Answer, after: Answer, network: NetworkLike | None = None) -> D
 
     """
     from onchip.reports.explain.difference import difference_lines, difference_object
-    from onchip.sweeps.diff import DiffRequest, diff_files
 
     source = None if network is None else GivenNetwork.of(network).source
     if source is None and isinstance(after, Result) and not isinstance(after.source, Layer):
         source = after.source
     with answer_file(before) as first, answer_file(after) as second:
-        found = diff_files(DiffRequest(first, second, source))
+        found = diff_files(first, second, source)
     view = View[Any](found, lambda one: difference_object(one.found), lambda one: difference_lines(one.found))
     return DiffReport(headline="equal" if found.is_equal else "different", view=view)
 
@@ -292,7 +311,7 @@ def sweep(
         dask, processes = (workers, 1) if isinstance(workers, str) else (None, workers)
         outcome = run_sweep(SweepRequest(study, file, processes, dask_address=dask))
         rows = rows_of_store(file)
-    return SweepRows(tuple(row for row in rows if row.study_sha256 == outcome.study_sha256))
+    return SweepRows(row for row in rows if row.study_sha256 == outcome.study_sha256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,3 +361,194 @@ def _reading_options(reading: Reading) -> dict[str, object]:
     said = {"bits": reading.bits, "dims": dict(reading.dims), "shapes": shapes}
     granularity = {} if reading.granularity == Reading().granularity else {"granularity": str(reading.granularity)}
     return {**{name: value for name, value in said.items() if value}, **granularity}
+
+
+AnswerT = TypeVar("AnswerT")
+MachineT = TypeVar("MachineT")
+AnyAnswer: TypeAlias = Plan | Schedule | FusionStrategy | tuple[NamedMapping, ...]
+
+STORE: Final = "sweep"
+MORE_BEFORE = (TensorChangeKind.STAYS, TensorChangeKind.FEWER_MOVES)
+MORE_AFTER = (TensorChangeKind.SPILLS, TensorChangeKind.MORE_MOVES)
+MOST_NAMED = 3
+"""Maximum number of tensors named as the cause of one spill."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """The differences, and the histories of both plans if a network gives the sizes of their tensors."""
+
+    found: AnswerDifference
+    histories: tuple[History, History] | None = None
+
+    @property
+    def is_equal(self) -> bool:
+        """Return True if there is no difference."""
+        return self.found.is_equal
+
+    def _repr_html_(self) -> str:
+        """Return the HTML that a notebook shows."""
+        from onchip.reports.explain.difference import html_of_difference
+
+        return html_of_difference(self.found)
+
+
+@phase("comparing")
+def diff_files(before: Path, after: Path, network: Network | None = None) -> FileDifference:
+    """Return the differences between two answers or two stores.
+
+    With their network both are verified, and their figures recomputed.
+
+    Raises InputError for unreadable files, UsageError for two kinds of files, and for an illegal answer.
+    """
+    kinds = _kind(before), _kind(after)
+    if kinds[0] != kinds[1]:
+        for kind, path in zip(kinds, (before, after), strict=True):
+            (rows_of_store if kind == STORE else read_answer)(path)  # let the reader report a file that is no answer
+        what = f"the file is a {kinds[1]}, and {before} is a {kinds[0]}"
+        raise UsageError(what, file=str(after), expected="two answers of one kind")
+    if kinds[0] == STORE:
+        return FileDifference(_stores(before, after))
+    documents = read_answer(before), read_answer(after)
+    if isinstance(documents[0], PlanDocument) and isinstance(documents[1], PlanDocument):
+        return _plans((before, after), network, documents[0], documents[1])
+    if network is not None:
+        for path in (before, after):
+            if not check_file(CheckRequest(path, network)).is_legal:
+                raise _illegal(path)
+    first, second, order = documents[0].answer, documents[1].answer, None
+    tensors: tuple[TensorChange, ...] = ()
+    if isinstance(first, Schedule) and isinstance(second, Schedule):
+        order, tensors = plan_difference(first.program, second.program)
+    changes = (*mapping_changes(_groups(first), _groups(second)), *mapping_changes(_nests(first), _nests(second)))
+    figures, notes = figure_changes(*map(_figures, documents)), _same_network(*documents)
+    files = str(before), str(after)
+    return FileDifference(AnswerDifference(kinds[0], *files, figures, order, tensors, changes, notes))
+
+
+def _kind(path: Path) -> str:
+    return STORE if is_store(path) else format_of_answer(path).removeprefix("onchip-")
+
+
+def _plans(
+    paths: tuple[Path, Path], network: Network | None, first: PlanDocument, second: PlanDocument
+) -> FileDifference:
+    order, tensors = plan_difference(first.answer, second.answer)
+    figures, histories = (_claimed(first.claim), _claimed(second.claim)), None
+    if network is not None:
+        checks = [_plan_check(path, network) for path in paths]
+        figures = {**figures[0], **_plan_figures(checks[0])}, {**figures[1], **_plan_figures(checks[1])}
+        histories = History(checks[0].problem, first.answer), History(checks[1].problem, second.answer)
+        tensors = _with_causes(tensors, histories)
+    notes = _same_network(first, second)
+    found = AnswerDifference("plan", str(paths[0]), str(paths[1]), figure_changes(*figures), order, tensors, (), notes)
+    return FileDifference(found, histories)
+
+
+def _plan_check(path: Path, network: Network) -> Check:
+    check = check_file(CheckRequest(path, network))
+    if not isinstance(check, Check) or not check.is_legal:
+        raise _illegal(path)
+    return check
+
+
+def _illegal(path: Path) -> UsageError:
+    return UsageError(
+        "the answer is not legal (`onchip check` lists the violations)", file=str(path), expected="a legal answer"
+    )
+
+
+def _claimed(claim: Claim | None) -> dict[str, Figure]:
+    if claim is None:
+        return {}
+    named = {"method": claim.method, "status": str(claim.status), "objective": claim.objective}
+    among = {} if claim.bound_among is None else {"bound_among": claim.bound_among}
+    bounds = {"lower_bound": claim.lower_bound, **among}
+    return {**named, "objective_value": claim.objective_value, **bounds, **claim.figures}
+
+
+def _figures(document: AnswerDocument) -> Mapping[str, Figure]:
+    """Return the claimed figures; of mappings, the value of each layer and their sum."""
+    if not isinstance(document.answer, tuple):
+        return _claimed(document.claim)
+    values = {name: one.claim.objective_value for one in document.answer for name in one.names if one.claim}
+    return {**values, "all_layers": sum(values.values())}
+
+
+def _groups(answer: AnyAnswer) -> dict[str, str]:
+    """Return the fused groups of a schedule or a strategy in words, by their operators."""
+    if isinstance(answer, Schedule):
+        tilings = {", ".join(one.operators): one.tiling for one in answer.stacks}
+        return {name: "group" if tiling is None else f"group {tiling}" for name, tiling in tilings.items()}
+    stacks = answer.stacks if isinstance(answer, FusionStrategy) else ()
+    return {", ".join(one.layers): f"{one.tiling} to {one.output_home}" for one in stacks}
+
+
+def _nests(answer: AnyAnswer) -> dict[str, str]:
+    """Return the mappings of an answer in words, by what they map."""
+    if isinstance(answer, tuple):
+        return {name: str(one.mapping) for one in answer for name in one.names}
+    if isinstance(answer, Schedule):
+        named = [(answer.stacks[one.stack].operators, one) for one in answer.mappings]
+        return {f"{', '.join(names)}: {one.layer}, {one.homes}": str(one.mapping) for names, one in named}
+    mappings = answer.mappings if isinstance(answer, FusionStrategy) else ()
+    return {f"{', '.join(one.names)}: {one.layer}, {one.homes}": str(one.mapping) for one in mappings}
+
+
+def _plan_figures(check: Check) -> dict[str, Figure]:
+    figures = check.verdict.figures
+    return {
+        "traffic_bytes": figures.total,
+        "non_compulsory_bytes": figures.non_compulsory,
+        "loads_bytes": figures.loads,
+        "write_backs_bytes": figures.write_backs,
+        "peak_bytes": figures.peak_bytes,
+        "arena_bytes": figures.arena_bytes,
+        **{f"capacity_bytes.{memory.name}": memory.capacity_bytes for memory in check.problem.memories},
+    }
+
+
+def _with_causes(changes: Sequence[TensorChange], histories: tuple[History, History]) -> tuple[TensorChange, ...]:
+    """Return the changes with the reason for each eviction in the plan with more moves, as `explain` gives it."""
+    first, second = (
+        {cause.tensor.name: _why(cause, plan) for cause in reversed(reload_causes(history))}
+        for plan, history in zip(("first", "second"), histories, strict=True)
+    )
+    sides = dict.fromkeys(MORE_BEFORE, first) | dict.fromkeys(MORE_AFTER, second)
+    return tuple(replace(change, why=sides.get(change.kind, {}).get(change.tensor)) for change in changes)
+
+
+def _why(cause: ReloadCause, plan: str) -> str:
+    """Return the reason why a tensor is evicted, in a few words."""
+    others = [one.tensor for one in cause.pushed_out_by[:MOST_NAMED]]
+    more = len(cause.pushed_out_by) - len(others)
+    named = ", ".join(others) + (f" and {more} more" if more > 0 else "")
+    pushed = f"evicted for {named}" if others else str(cause.way)
+    return f"in the {plan}, steps {cause.left} to {cause.returned}: {pushed}; stays with {cause.bytes_to_stay} bytes"
+
+
+def _same_network(first: Document[AnswerT, MachineT], second: Document[AnswerT, MachineT]) -> tuple[str, ...]:
+    """Return a note if two answers are for different graphs, with the differences in how the network was read."""
+    hashes = first.graph.sha256, second.graph.sha256
+    if None in hashes or hashes[0] == hashes[1]:
+        return ()
+    readings = asdict(first.reading), asdict(second.reading)
+    differing = [name for name in readings[0] if readings[0][name] != readings[1][name]]
+    if first.graph.name != second.graph.name or not differing:
+        return ("they are of different networks",)
+    return (f"their network is read in different ways: {', '.join(differing)}",)
+
+
+def _stores(before: Path, after: Path) -> AnswerDifference:
+    """Return the differences between points of the same question, by status and value."""
+    sides: list[Mapping[str, Figure]] = []
+    for path in (before, after):
+        found: dict[str, Figure] = {}
+        for row in rows_of_store(path):
+            asked = {**row.options, **row.parameters}
+            named = ", ".join(f"{name}={value}" for name, value in asked.items())
+            name = " ".join(filter(None, (row.verb, row.network, row.accelerator, row.objective, named)))
+            value = row.answer.objective_value
+            found[name] = str(row.answer.status) if value is None else value
+        sides.append(found)
+    return AnswerDifference(STORE, str(before), str(after), figure_changes(*sides))

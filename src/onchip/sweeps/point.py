@@ -7,7 +7,8 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from fractions import Fraction
 from types import NoneType
@@ -15,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar, get_args, get_type_hints
 
 from onchip.answer.document import Granularity
 from onchip.answer.operator_tiles import TilesOption
-from onchip.answer.options.choices import GREATEST_ALIGNMENT, GREATEST_BITS, Described, described_options
+from onchip.answer.options.choices import GREATEST_ALIGNMENT, GREATEST_BITS, Described, all_described
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
@@ -220,24 +221,10 @@ def number_of(value: Scalar) -> int | float:
     if not isinstance(value, str):
         return value
     text = value.strip()
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return parse_size(text)
-    except UsageError:
-        return _real(text, value)
-
-
-def _real(text: str, value: str) -> float:
-    try:
-        return float(text) if text.replace(".", "", 1).isdecimal() else _no_number(value)
-    except ValueError:
-        return _no_number(value)
-
-
-def _no_number(value: str) -> float:
+    for convert in (int, parse_size, float):
+        with suppress(ValueError, UsageError):
+            if convert is not float or text.replace(".", "", 1).isdecimal():
+                return convert(text)
     raise UsageError(f"{value[:40]!r} is neither a number nor a size", expected="such as 64, 0.5 or 512KiB")
 
 
@@ -302,6 +289,8 @@ def distinct(values: Sequence[ValueT]) -> tuple[ValueT, ...]:
 
 
 OptionValue = object
+Parser: TypeAlias = Callable[[object], OptionValue]
+"""A parser of the values of an option in a study; raises InputError."""
 GREATEST_WHOLE: Final = 2**31 - 1
 
 
@@ -316,10 +305,10 @@ class SweptVerb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The default of an option, and the parser of its values in a study (raises InputError)."""
+    """The default of an option, and the parser of its values in a study."""
 
     default: OptionValue
-    parse: Callable[[object], OptionValue]
+    parse: Parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,147 +342,106 @@ class VerbOptions:
             raise
 
 
-def choice(kind: type[StrEnum]) -> Callable[[object], OptionValue]:
+def _refusing(expected: str, is_valid: Callable[[Any], bool], kind: Callable[[Any], object]) -> Parser:
+    """Return a parser of the values that are valid, which raises UsageError for others."""
+
+    def parse(value: object) -> OptionValue:
+        if not is_valid(value):
+            raise UsageError(f"{value!r} is invalid", expected=expected)
+        return kind(value)
+
+    return parse
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def choice(kind: type[StrEnum]) -> Parser:
     """Return a parser of the names of an enumeration."""
-
-    def parse(value: object) -> OptionValue:
-        if value not in tuple(kind):
-            raise UsageError(f"{value!r} is invalid", expected=f"one of {', '.join(kind)}")
-        return str(value)
-
-    return parse
+    return _refusing(f"one of {', '.join(kind)}", lambda value: value in tuple(kind), str)
 
 
-def _whole(least: int = 1, most: int = GREATEST_WHOLE) -> Callable[[object], OptionValue]:
-    def parse(value: object) -> OptionValue:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise UsageError(f"{value!r} is invalid", expected=f"a whole number from {least} to {most}")
-        return value
+def _whole(least: int = 1, most: int = GREATEST_WHOLE) -> Parser:
+    def is_valid(value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
-    return parse
+    return _refusing(f"a whole number from {least} to {most}", is_valid, int)
 
 
-def _seconds(value: object) -> OptionValue:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise UsageError(f"{value!r} is invalid", expected="a number of seconds above 0")
-    return float(value)
+_SECONDS: Final = _refusing(
+    "a number of seconds above 0", lambda value: _is_number(value) and 0 < value < math.inf, float
+)
+_PRICE: Final = _refusing("a number of at least 0", lambda value: _is_number(value) and 0 <= value < math.inf, float)
+_TEXT_VALUE: Final = _refusing("a text", lambda value: isinstance(value, str) and bool(value), str)
+_TRUTH: Final = _refusing("true or false", lambda value: isinstance(value, bool), bool)
 
 
-def _price(value: object) -> OptionValue:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise UsageError(f"{value!r} is invalid", expected="a number of at least 0")
-    return float(value)
-
-
-def _text(value: object) -> OptionValue:
-    if not isinstance(value, str) or not value:
-        raise UsageError(f"{value!r} is invalid", expected="a text")
-    return value
-
-
-def _truth(value: object) -> OptionValue:
-    if not isinstance(value, bool):
-        raise UsageError(f"{value!r} is invalid", expected="true or false")
-    return value
-
-
-def _sizes(value: object) -> OptionValue:
-    """Return sizes by symbol, as for `--dim`."""
-    if not isinstance(value, Mapping) or not value:
-        raise UsageError(f"{value!r} is invalid", expected="a size for each symbol, such as {batch: 1}")
-    return {str(name): _whole(least=0)(size) for name, size in sorted(value.items())}
-
-
-def _shapes(value: object) -> OptionValue:
-    """Return a list of sizes by network input, as for `--shape`."""
-    if not isinstance(value, Mapping) or not value:
-        raise UsageError(
-            f"{value!r} is invalid", expected="a list of sizes for each input, such as {x: [1, 3, 224, 224]}"
-        )
-    found = {}
-    for name, shape in sorted(value.items()):
-        if not isinstance(shape, list) or not shape:
-            raise UsageError(f"{shape!r} is invalid", place=str(name), expected="a list of sizes")
-        found[str(name)] = [_whole(least=0)(size) for size in shape]
-    return found
-
-
-def _options(defaults: object, **parsers: Callable[[object], OptionValue]) -> dict[str, Option]:
-    """Return the described options of a verb with the values of `defaults`; `parsers` replaces those of some."""
-    kind = type(defaults)
-    types = get_type_hints(kind)
-    found = {}
-    for one, described in described_options(kind):
-        if described.is_swept:
-            value = getattr(defaults, one.name)
-            plain = str(value) if isinstance(value, StrEnum) else value
-            found[one.name] = Option(plain, parsers.get(one.name) or _parser(types[one.name], described))
-    return found
-
-
-def _parser(kind: object, described: Described) -> Callable[[object], OptionValue]:
-    """Return the parser of a described option, by its type."""
-    if described.parse is not None:
-        return _parsed_by(described.parse)
-    (own,) = (one for one in (get_args(kind) or (kind,)) if one is not NoneType)
-    if issubclass(own, StrEnum):
-        return choice(own)
-    if own is int:
-        return _whole(described.least or 0, described.most or GREATEST_WHOLE)
-    return {bool: _truth, float: _price, str: _text}[own]
-
-
-def _parsed_by(parse: Callable[[str], object]) -> Callable[[object], OptionValue]:
-    """Return a parser of texts that `parse` accepts; the value stays the text."""
+def _named_sizes(parse: Parser, expected: str) -> Parser:
+    """Return a parser of a map from names to values, as for `--dim` and `--shape`."""
 
     def parsed(value: object) -> OptionValue:
-        parse(str(_text(value)))
-        return value
+        if not isinstance(value, Mapping) or not value:
+            raise UsageError(f"{value!r} is invalid", expected=expected)
+        return {str(name): parse(one) for name, one in sorted(value.items())}
 
     return parsed
 
 
-_BITS: Final = _whole(most=GREATEST_BITS)
+def _shape(value: object) -> OptionValue:
+    if not isinstance(value, list) or not value:
+        raise UsageError(f"{value!r} is invalid", expected="a list of sizes")
+    return [_whole(least=0)(size) for size in value]
+
+
+def _options(defaults: object, **others: Option) -> dict[str, Option]:
+    """Return the options of every verb, the described ones with the values of `defaults`, and others."""
+    kind = type(defaults)
+    types, found = get_type_hints(kind), dict(_COMMON)
+    for one, described in all_described(kind):
+        if described.is_flag and described.is_swept:
+            value = getattr(defaults, one.name)
+            parse = choice(AccountingName) if one.name == "accounting" else _parser(types[one.name], described)
+            found[one.name] = Option(str(value) if isinstance(value, StrEnum) else value, parse)
+    return {**found, "bits": Option(None, _whole(most=GREATEST_BITS)), **others}
+
+
+def _parser(kind: object, described: Described) -> Parser:
+    """Return the parser of a described option, by its type; a text that `parse` accepts stays a text."""
+    if (parse := described.parse) is not None:
+
+        def parsed(value: object) -> OptionValue:
+            parse(str(_TEXT_VALUE(value)))
+            return value
+
+        return parsed
+    (own,) = (one for one in (get_args(kind) or (kind,)) if one is not NoneType)
+    if issubclass(own, StrEnum):
+        return choice(own)
+    if own is int:
+        return _whole(int(described.least or 0), int(described.most or GREATEST_WHOLE))
+    return {bool: _TRUTH, float: _PRICE, str: _TEXT_VALUE}[own]
+
+
 _COMMON: Final = {
-    "dims": Option(None, _sizes),
-    "shapes": Option(None, _shapes),
+    "dims": Option(None, _named_sizes(_whole(least=0), "a size for each symbol, such as {batch: 1}")),
+    "shapes": Option(None, _named_sizes(_shape, "a list of sizes for each input, such as {x: [1, 3, 224, 224]}")),
     "granularity": Option(Granularity.FUSED.value, choice(Granularity)),
-    "time_limit": Option(None, _seconds),
+    "time_limit": Option(None, _SECONDS),
     "seed": Option(0, _whole(least=0)),
 }
-_ACCOUNTING: Final = choice(AccountingName)
-_MODEL_BITS: Final = {"bits": Option(None, _BITS)}
+_PLANS: Final = PlanOptions(method="exact", count=Count.ACTIVATIONS, tiles=TilesOption.NEVER)
 VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
     SweptVerb.PLAN: VerbOptions(
         Objective,
         Objective.TRAFFIC,
         False,
-        {
-            **_COMMON,
-            **_options(PlanOptions(method="exact", count=Count.ACTIVATIONS, tiles=TilesOption.NEVER)),
-            **_MODEL_BITS,
-            "alignment": Option(None, _whole(most=GREATEST_ALIGNMENT)),
-        },
+        _options(_PLANS, alignment=Option(None, _whole(most=GREATEST_ALIGNMENT))),
         {Objective.LATENCY: {"method": "timed", "count": Count.ALL.value}},
     ),
-    SweptVerb.MAP: VerbOptions(
-        MappingObjective,
-        MappingObjective.ENERGY,
-        True,
-        {**_COMMON, **_options(MapOptions(), accounting=_ACCOUNTING), **_MODEL_BITS},
-    ),
-    SweptVerb.FUSE: VerbOptions(
-        FusionObjective,
-        FusionObjective.ENERGY,
-        True,
-        {**_COMMON, **_options(FusionOptions(), accounting=_ACCOUNTING), **_MODEL_BITS},
-    ),
-    SweptVerb.SCHEDULE: VerbOptions(
-        ScheduleObjective,
-        ScheduleObjective.ENERGY,
-        True,
-        {**_COMMON, **_options(ScheduleOptions()), **_MODEL_BITS},
-    ),
+    SweptVerb.MAP: VerbOptions(MappingObjective, MappingObjective.ENERGY, True, _options(MapOptions())),
+    SweptVerb.FUSE: VerbOptions(FusionObjective, FusionObjective.ENERGY, True, _options(FusionOptions())),
+    SweptVerb.SCHEDULE: VerbOptions(ScheduleObjective, ScheduleObjective.ENERGY, True, _options(ScheduleOptions())),
 }
 
 
@@ -561,6 +509,9 @@ class PointFigures:
     arena_bytes: int | None = None
     latency_cycles: int | None = None
     energy_pj: float | None = None
+
+
+FIGURES: Final = tuple(one.name for one in fields(PointFigures))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,21 +11,45 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from importlib import import_module
 from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from onchip.errors import InputError, InternalError, UsageError
+from onchip.answer.bindings import Bindings
+from onchip.answer.document import Granularity, Reading
+from onchip.answer.operator_tiles import TilesOption
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.verb_options import FusionOptions, MapOptions, PlanOptions, ScheduleOptions
+from onchip.answer.problem import Count, Problem, Recompute
+from onchip.answer.stacks import tile_of_text
+from onchip.api.inputs import plan_request
+from onchip.api.networks import layers_named, network_to_plan, read_network
+from onchip.api.results import Result
+from onchip.api.target import Target
+from onchip.errors import InputError, InternalError, UntiledError, UsageError
+from onchip.formats.files import canonical_sha256
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.ir.graph import Graph
+from onchip.ops.layers_of import Precision
 from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.budget.limits import Limits, WarmStart
 from onchip.search.strategy.start import NoAnswerError
-from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
+from onchip.sweeps.point import FIGURES, VERBS, PointAnswer, PointFigures, PointStatus, SweepPoint, SweptVerb
 from onchip.sweeps.study import PointLimits
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
 
 SET_DEATH_SIGNAL: Final = 1
 """Linux's PR_SET_PDEATHSIG."""
@@ -326,3 +350,184 @@ def connected(address: str) -> Client:
         reason = " ".join(str(error).split()) or type(error).__name__
         what = f"no scheduler of Dask answers at {address!r} ({reason})"
         raise InputError(what, place="`dask`", expected="an address such as tcp://10.0.0.1:8786") from None
+
+
+GRAPHS_KEPT: Final = 32
+"""Size of the cache in a worker process: reading a network takes longer than planning a small one."""
+_graphs: dict[tuple[str, str, str], Graph] = {}
+
+
+def reading_of(options: Mapping[str, Any]) -> Reading:
+    """Return the reading in a plan's options, without byte sharing."""
+    return Reading(
+        options["bits"],
+        options["dims"] or {},
+        Granularity(options["granularity"]),
+        Count(options["count"]),
+        options["cap_tensors"],
+        shapes=shapes_of(options),
+        recompute=Recompute(options["recompute"]),
+    )
+
+
+def shapes_of(options: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of network inputs in the options."""
+    return {name: tuple(shape) for name, shape in (options["shapes"] or {}).items()}
+
+
+def network_sha256(verb: SweptVerb, network: str, options: Mapping[str, Any]) -> str:
+    """Return the hash of the parts of a network that a verb reads; raises InputError for an unreadable network."""
+    if verb is SweptVerb.PLAN:
+        return graph_sha256(network_to_plan(network, reading_of(options)))
+    bindings = Bindings(options["dims"] or {}, shapes_of(options), {})
+    reading = Reading.of(bindings, Granularity(options["granularity"]))
+    if verb is not SweptVerb.MAP:
+        return graph_sha256(read_network(network, reading))
+    layers, _ = layers_named(network, reading, Precision(options["bits"], options["partial_bits"]))
+    return canonical_sha256([repr(sorted(layers.layers.items())), repr(sorted(layers.times.items()))], InputError)
+
+
+def graph_of_point(point: SweepPoint, named: Reading, reading: Reading) -> Graph:
+    """Return the network of a plan's point, read as `reading` says and cached for the next point.
+
+    Raises InputError if the network, read as `named` by the options, has changed since the sweep began.
+    """
+    place = point.network, point.network_sha256, repr(reading)
+    if place not in _graphs:
+        graph = network_to_plan(point.network, reading)
+        as_named = graph if reading == named else network_to_plan(point.network, named)
+        if graph_sha256(as_named) != point.network_sha256:
+            raise InputError("the network has changed since the sweep began", place=point.network, expected="the same")
+        if len(_graphs) >= GRAPHS_KEPT:
+            _graphs.pop(next(iter(_graphs)))
+        _graphs[place] = graph
+    return _graphs[place]
+
+
+PACKED: Final = 6
+"""Compression level of documents, for zlib."""
+SMALL: Final = "minerva"
+"""A bundled network that is read quickly."""
+Options = Mapping[str, Any]
+OptionsT = TypeVar("OptionsT")
+
+
+def answer_point(point: SweepPoint) -> PointAnswer:
+    """Answer a point; if the verb rejects it, return a failed answer with the reason."""
+    watch = Stopwatch()
+    try:
+        with _machine_file(point) as file:
+            answer = _answer(point, _result(point, file, options_of(point)))
+    except UntiledError as error:
+        status = PointStatus.INFEASIBLE if error.is_proven else PointStatus.UNKNOWN
+        answer = PointAnswer(status, reason=error.what)
+    except NoAnswerError as error:
+        answer = PointAnswer(PointStatus.UNKNOWN, reason=error.what)
+    except (InputError, InternalError) as error:
+        error.file = None  # it may be temporary
+        answer = PointAnswer(PointStatus.FAILED, reason=str(error))
+    return replace(answer, seconds=watch.seconds)
+
+
+def prepare_for(verb: SweptVerb) -> None:
+    """Import the modules of a verb and read a small network, so that the first point takes no longer than others."""
+    import_module(f"onchip.api.{verb}")
+    import_module("onchip.formats.own.answers")
+    read_network(SMALL, Reading())
+
+
+def options_of(point: SweepPoint) -> dict[str, Any]:
+    """Return all options of a point's verb, including defaults."""
+    return {**VERBS[point.verb].defaults(point.objective), **point.options}
+
+
+def _result(point: SweepPoint, file: str | None, options: Options) -> Result[Any]:
+    """Return the result of the point's verb on the machine in the file."""
+    from onchip.api import fuse, map, plan, schedule, verbs  # noqa: A004 (a module)
+
+    limits = Limits(options["time_limit"], seed=options["seed"])
+    bindings = Bindings(options["dims"] or {}, shapes_of(options), {})
+    reading = replace(Reading.of(bindings, Granularity(options["granularity"])), bits=options["bits"])
+    source, machine = point.network, str(file)
+    if point.verb is SweptVerb.MAP:
+        objective, chosen = MappingObjective(point.objective), _chosen(MapOptions, options)
+        mapping = map.MappingRequest(source, machine, objective, chosen, reading, limits)
+        return verbs.mapping_result(map.map_layers(mapping), mapping)
+    if point.verb is SweptVerb.FUSE:
+        of_groups, groups = FusionObjective(point.objective), _chosen(FusionOptions, options)
+        fusion = fuse.FusionRequest(source, machine, of_groups, groups, reading, limits)
+        return verbs.fuse_result(fuse.fuse_network(fusion), fusion)
+    if point.verb is SweptVerb.SCHEDULE:
+        of_schedule, decided = ScheduleObjective(point.objective), _chosen(ScheduleOptions, options)
+        request = schedule.ScheduleRequest(source, machine, of_schedule, decided, reading, limits)
+        return verbs.schedule_result(schedule.schedule_network(request), source)
+    deadline = Deadline.after(options["time_limit"])
+    price = options["recompute_price"] if options["recompute"] == Recompute.ALLOWED else None
+    more = {"alignment_bytes": options["alignment"], "recompute_price": price, "tiles": TilesOption.NEVER}
+    planned = _chosen(PlanOptions, options, **more)
+    asked = plan_request(source, reading, Target(point.sram_bytes, file), point.objective, planned, limits)
+    named, asked = asked.reading, replace(asked, reading=asked.reading_as_shared)
+    graph = graph_of_point(point, named, asked.reading)
+    outcome = plan.plan_read_network(asked, graph, deadline, known=partial(_known, point))
+    return verbs.plan_result(outcome, source, file)
+
+
+def _answer(point: SweepPoint, result: Result[Any]) -> PointAnswer:
+    """Return a verb's result as the answer of a point."""
+    from onchip.formats.own.answers import answer_text
+
+    figures = {name: result.figures.get(name) for name in FIGURES}
+    details, reason = result.shown.details, None if result.answer is not None else result.notes[0]
+    if point.verb is SweptVerb.PLAN:
+        reason = None if result.answer is not None else result.stopped_by
+        figures["non_compulsory_bytes"] = details.figures and details.figures.non_compulsory
+    elif point.verb is SweptVerb.SCHEDULE and details.figures is not None:
+        figures["peak_bytes"] = sum(memory.peak_bytes for memory in details.figures.memories.values())
+    status, counted = PointStatus(result.status), PointFigures(**figures)  # type: ignore[arg-type]
+    document = None if result.document is None else packed(answer_text(result.document))
+    values = result.objective, result.lower_bound, result.unit
+    return PointAnswer(status, *values, counted, reason=reason, document=document)
+
+
+def _known(point: SweepPoint, problem: Problem) -> WarmStart | None:
+    """Return the warm start that a plan's neighbours give for its problem."""
+    from onchip.formats.own.plan_json import plan_from_json
+    from onchip.transform.slices.emission import ChannelBands
+
+    said = point.neighbours
+    if said is None:
+        return None
+    plan, value = None, None
+    if said.document is not None and said.value is not None:
+        document = plan_from_json(zlib.decompress(said.document), point.key)
+        banded = replace(problem, graph=ChannelBands(document.reading.bands)(problem.graph))
+        plan, value = replace(document.answer, problem=banded), int(said.value)
+    return WarmStart.of(problem, plan, value, int(said.lower_bound))
+
+
+def packed(text: str) -> bytes:
+    """Return an answer file as a store keeps it."""
+    return zlib.compress(text.encode(), PACKED)
+
+
+@contextmanager
+def _machine_file(point: SweepPoint) -> Iterator[str | None]:
+    """Yield the file of the point's machine while its verb runs; None if it is one scratchpad."""
+    if point.sram_bytes is not None:
+        yield None
+        return
+    with NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8", prefix="onchip-", delete=False) as file:
+        file.write(point.machine.yaml)
+    try:
+        yield file.name
+    finally:
+        Path(file.name).unlink(missing_ok=True)
+
+
+def _chosen(kind: type[OptionsT], options: Options, **more: object) -> OptionsT:
+    """Return the options of a verb that a point states by the same names; `more` replaces some."""
+    named: Any = kind  # a dataclass
+    values = {one.name: options[one.name] for one in fields(named) if one.name in options}
+    if values.get("tile") is not None:
+        values["tile"] = tile_of_text(values["tile"])
+    return kind(**{**values, **more})

@@ -9,7 +9,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from math import isclose, isfinite
@@ -20,7 +20,15 @@ from onchip.answer.document import as_written
 from onchip.api.phases import phase
 from onchip.errors import InputError, InternalError, OutputError
 from onchip.formats.files import GREATEST_FILE_BYTES, SQLITE, canonical_sha256, too_large, write_file
-from onchip.sweeps.point import Expression, Number, PointAnswer, PointFigures, PointStatus, SweepPoint, SweptMachine
+from onchip.sweeps.point import (
+    FIGURES,
+    Expression,
+    Number,
+    PointAnswer,
+    PointFigures,
+    PointStatus,
+    SweepPoint,
+)
 from onchip.sweeps.stored_row import RowFormat, ShownStore, StoredRow, columns_of, exported
 
 NOT_HASHED: Final = (
@@ -102,12 +110,12 @@ CREATE TABLE study_points (
     PRIMARY KEY (study, number)
 ) WITHOUT ROWID;
 """
+ANSWERED: Final = ("status", "objective_value", "lower_bound", "unit", *FIGURES, "seconds", "reason", "settled_by")
+"""Columns of `points` that an answer fills."""
 INSERT_POINT: Final = f"INSERT OR REPLACE INTO points VALUES ({', '.join('?' * 22)})"
-SELECT_ROWS: Final = """
-SELECT study, studies.name, number, study_points.key, study_points.network, accelerator, parameters, costs,
-    points.verb, points.network_sha256, points.machine_sha256, points.sram_bytes, points.objective, points.options,
-    status, objective_value, lower_bound, unit, traffic_bytes, non_compulsory_bytes, peak_bytes, arena_bytes,
-    latency_cycles, energy_pj, seconds, reason, settled_by
+SELECT_ROWS: Final = f"""
+SELECT study AS study_sha256, studies.name AS study, number, study_points.key, verb, study_points.network, accelerator,
+    objective, options, parameters, costs, network_sha256, machine_sha256, sram_bytes, {", ".join(ANSWERED)}
 FROM study_points JOIN studies ON studies.sha256 = study JOIN points ON points.key = study_points.key
 ORDER BY studies.name, study, number
 """
@@ -121,8 +129,6 @@ def is_store(path: Path) -> bool:
     except OSError:
         return False
 
-
-FIGURES: Final = tuple(figure.name for figure in fields(PointFigures))
 
 PRIMARY_CODE = 0xFF
 """Mask for the kind of an error in SQLite's error code."""
@@ -163,6 +169,7 @@ class Store:
         try:
             with _errors_of(path):
                 database = sqlite3.connect(path, isolation_level=None)
+                database.row_factory = sqlite3.Row
                 _make_tables(database, path)
                 database.execute("PRAGMA synchronous = NORMAL")
             return cls(path, database, lock)
@@ -186,6 +193,7 @@ class Store:
         mode = "mode=ro&immutable=1" if is_at_rest else "mode=ro"
         with _errors_of(path):
             database = sqlite3.connect(f"{place.as_uri()}?{mode}", uri=True, isolation_level=None)
+            database.row_factory = sqlite3.Row
             _ensure_version(database, path)
         return cls(path, database)
 
@@ -224,13 +232,9 @@ class Store:
     def known(self, keys: Iterable[str]) -> dict[str, PointAnswer]:
         """Return the stored answers by key, without their documents."""
         wanted = set(keys)
-        with _errors_of(self.path):
-            rows = self.database.execute(
-                "SELECT key, status, objective_value, lower_bound, unit, traffic_bytes, non_compulsory_bytes,"
-                " peak_bytes, arena_bytes, latency_cycles, energy_pj, seconds, reason, settled_by FROM points"
-            ).fetchall()
-        with _errors_of_rows(self.path):
-            return {row[0]: answer_of_columns(row[1:]) for row in rows if row[0] in wanted}
+        with _errors_of(self.path), _errors_of_rows(self.path):
+            rows = self.database.execute(f"SELECT key, {', '.join(ANSWERED)} FROM points")
+            return {row["key"]: _answer_of(row) for row in rows if row["key"] in wanted}
 
     def put(self, answers: Mapping[str, PointAnswer], points: Mapping[str, SweepPoint]) -> None:
         """Store answers in one transaction; raises OutputError if the disk is full."""
@@ -247,39 +251,15 @@ class Store:
         """Yield every answered point of every study, in the studies' order."""
         with _errors_of(self.path), _errors_of_rows(self.path):
             for row in self.database.execute(SELECT_ROWS):
-                study_sha256, study, number, key, network, accelerator, parameters, costs = row[:8]
-                verb, network_sha256, machine_sha256, sram_bytes, objective, options = row[8:14]
-                yield StoredRow(
-                    study_sha256,
-                    study,
-                    number,
-                    key,
-                    verb,
-                    network,
-                    accelerator,
-                    objective,
-                    object_of(options),
-                    object_of(parameters),
-                    object_of(costs),
-                    network_sha256,
-                    machine_sha256,
-                    sram_bytes,
-                    answer_of_columns(row[14:]),
-                )
+                objects: dict[str, Any] = {name: object_of(row[name]) for name in ("options", "parameters", "costs")}
+                others = {name: row[name] for name in row.keys() if name not in (*objects, *ANSWERED)}  # noqa: SIM118
+                yield StoredRow(**others, **objects, answer=_answer_of(row))
 
     @property
     def planned(self) -> int:
         """Return the number of points of all studies, computed or not."""
         with _errors_of(self.path):
             return int(self.database.execute("SELECT count(*) FROM study_points").fetchone()[0])
-
-    def machine(self, sha256: str) -> SweptMachine | None:
-        """Return a machine by its hash; None if no point has it."""
-        with _errors_of(self.path):
-            row = self.database.execute(
-                "SELECT name, yaml, sha256 FROM machines WHERE sha256 = ?", (sha256,)
-            ).fetchone()
-        return None if row is None else SweptMachine(*row)
 
     def document(self, key: str) -> bytes | None:
         """Return the answer file of a point or of the one that settles it; raises InputError for a damaged one."""
@@ -416,51 +396,23 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def answer_of_columns(row: Sequence[object]) -> PointAnswer:
-    """Return the answer in the columns from the status on; raises ValueError for invalid values."""
-    status, value, bound, unit, *figures, seconds, reason, settled_by = row
-    _ensure_bounded(_number(value), _number(bound))
-    return PointAnswer(
-        PointStatus(str(status)),
-        _number(value),
-        _number(bound),
-        str(unit),
-        PointFigures(*map(_number, figures)),  # type: ignore[arg-type]  # bytes and cycles are whole
-        float(_number(seconds) or 0),
-        None if reason is None else str(reason),
-        None,
-        None if settled_by is None else str(settled_by),
-    )
-
-
-def _ensure_bounded(value: Number | None, bound: Number | None) -> None:
-    """Raise ValueError for a lower bound above the objective, beyond the rounding of floating-point sums."""
+def _answer_of(row: sqlite3.Row) -> PointAnswer:
+    """Return the answer in a row; raises ValueError for invalid values."""
+    value, bound = _number(row["objective_value"]), _number(row["lower_bound"])
     if value is not None and bound is not None and bound > value and not isclose(bound, value):
         raise ValueError(f"its lower bound, {bound}, is above its objective, {value}")
+    figures = PointFigures(**{name: _number(row[name]) for name in FIGURES})  # type: ignore[arg-type]
+    seconds, texts = float(_number(row["seconds"]) or 0), {name: row[name] for name in ("reason", "settled_by")}
+    return PointAnswer(PointStatus(row["status"]), value, bound, row["unit"], figures, seconds, **texts)
 
 
 def columns_of_point(point: SweepPoint, answer: PointAnswer) -> tuple[object, ...]:
     """Return a point and its answer as the columns of `points`."""
     asked = point.key, str(point.verb), point.network, point.network_sha256, point.machine.sha256, point.sram_bytes
     figures = (getattr(answer.figures, name) for name in FIGURES)
-    return (
-        *asked,
-        point.objective,
-        json_of(point.options),
-        method_version(),
-        str(answer.status),
-        _written(answer.objective_value),
-        _written(answer.lower_bound),
-        answer.unit,
-        *figures,
-        answer.seconds,
-        answer.reason,
-        answer.settled_by,
-    )
-
-
-def _written(value: Number | None) -> Number | None:
-    return None if value is None else as_written(value)
+    values = (None if one is None else as_written(one) for one in (answer.objective_value, answer.lower_bound))
+    found = str(answer.status), *values, answer.unit, *figures, answer.seconds, answer.reason, answer.settled_by
+    return (*asked, point.objective, json_of(point.options), method_version(), *found)
 
 
 def _number(value: object) -> Number | None:

@@ -6,28 +6,28 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol, overload
+from typing import TYPE_CHECKING, Final
 
-from onchip.answer.words import SCALES, counted
+from onchip.answer.words import SCALES, counted, picked
 from onchip.errors import UsageError
 from onchip.reports.exports import spreadsheet_cell
 from onchip.reports.shared.facts import DataTable, shown
 from onchip.reports.shared.figures import Json
 from onchip.reports.shared.page import Card, rendered
-from onchip.sweeps.point import Number, PointAnswer, PointFigures, PointStatus, Scalar, Value
+from onchip.sweeps.point import FIGURES, Number, PointAnswer, PointStatus, Scalar, Value
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
-    from onchip.sweeps.sweep import SweepProgress
+    from onchip.sweeps.sweep import SweepOutcome, SweepProgress
 
 ASKED: Final = ("study", "number", "verb", "network", "accelerator", "objective")
 FOUND: Final = (
     *("status", "objective_value", "lower_bound", "unit"),
-    *(figure.name for figure in fields(PointFigures)),
+    *FIGURES,
     *("settled", "reason", "seconds", "key"),
 )
 COLUMNS: Final = (*ASKED, *FOUND)
@@ -63,12 +63,7 @@ class StoredRow:
             for name, value in self.options.items()
         }
         return {
-            "study": self.study,
-            "number": self.number,
-            "verb": self.verb,
-            "network": self.network,
-            "accelerator": self.accelerator,
-            "objective": self.objective,
+            **{name: getattr(self, name) for name in ASKED},
             **options,
             **self.parameters,
             **self.costs,
@@ -163,31 +158,15 @@ MOST_SHOWN: Final = 60
 """Maximum number of rows shown in a notebook."""
 
 
-@dataclass(frozen=True, slots=True)
-class SweepRows(Sequence[StoredRow]):
+class SweepRows(tuple[StoredRow, ...]):
     """Rows of a store, in order; each has its question, its parameters and its answer."""
 
-    rows: tuple[StoredRow, ...]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[StoredRow]:
-        return iter(self.rows)
-
-    @overload
-    def __getitem__(self, at: int) -> StoredRow: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> SweepRows: ...
-
-    def __getitem__(self, at: int | slice) -> StoredRow | SweepRows:
-        return SweepRows(self.rows[at]) if isinstance(at, slice) else self.rows[at]
+    __slots__ = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of all columns, in the order of the files that `--export` writes."""
-        return columns_of([row.record for row in self.rows])
+        return columns_of([row.record for row in self])
 
     def to_pandas(self) -> DataFrame:
         """Return the rows as a pandas frame; raises UsageError if pandas is not installed."""
@@ -195,30 +174,18 @@ class SweepRows(Sequence[StoredRow]):
             import pandas
         except ImportError:
             raise UsageError("pandas is not installed", place="to_pandas", expected="pip install pandas") from None
-        return pandas.DataFrame([row.record for row in self.rows], columns=list(self.columns))
+        return pandas.DataFrame([row.record for row in self], columns=list(self.columns))
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
-        columns, records = self.columns, [row.record for row in self.rows[:MOST_SHOWN]]
-        more = f", the first {MOST_SHOWN} shown" if len(self.rows) > MOST_SHOWN else ""
+        columns, records = self.columns, [row.record for row in self[:MOST_SHOWN]]
+        more = f", the first {MOST_SHOWN} shown" if len(self) > MOST_SHOWN else ""
         lines = [[record.get(name) for name in columns] for record in records]
-        return DataTable(columns, lines, title=f"{len(self.rows):,} points{more}").html()
+        return DataTable(columns, lines, title=f"{len(self):,} points{more}").html()
 
 
 MOST_ROWS: Final = 60
 """Maximum number of rows of a table on a terminal."""
-
-
-class Swept(Protocol):
-    """The outcome of a study."""
-
-    @property
-    def progress(self) -> SweepProgress:
-        """Return the number of points by state."""
-
-    @property
-    def is_over(self) -> bool:
-        """Return True if every point has an answer."""
 
 
 def progress_text(progress: SweepProgress) -> str:
@@ -229,26 +196,17 @@ def progress_text(progress: SweepProgress) -> str:
     return f"{text}, {progress.in_flight:,} in flight" + ("" if left is None else f", {left:,.0f} s left")
 
 
-def sweep_object(found: tuple[Swept | None, Sequence[StoredRow]]) -> dict[str, object]:
+def sweep_object(found: tuple[SweepOutcome | None, Sequence[StoredRow]]) -> dict[str, object]:
     """Return the outcome of a study, if one was given, and all rows, as a JSON object."""
     swept, rows = found
-    return {**({} if swept is None else _counts(swept)), "rows": [row.record for row in rows]}
+    counts: dict[str, object] = {}
+    if swept is not None:
+        names = ("points", "computed", "failed", "settled", "kept_before")
+        counts = {**picked(swept.progress, *names), "is_over": swept.is_over, "seconds": swept.progress.watch.seconds}
+    return {**counts, "rows": [row.record for row in rows]}
 
 
-def _counts(swept: Swept) -> dict[str, object]:
-    progress = swept.progress
-    return {
-        "points": progress.points,
-        "computed": progress.computed,
-        "failed": progress.failed,
-        "settled": progress.settled,
-        "kept_before": progress.kept_before,
-        "is_over": swept.is_over,
-        "seconds": progress.watch.seconds,
-    }
-
-
-def sweep_tables(found: tuple[Swept | None, Sequence[StoredRow]]) -> Iterator[RenderableType]:
+def sweep_tables(found: tuple[SweepOutcome | None, Sequence[StoredRow]]) -> Iterator[RenderableType]:
     """Yield a table of rows, and a line with the outcome of the study's points."""
     from rich.text import Text
 
@@ -278,7 +236,7 @@ def _table(rows: Sequence[StoredRow]) -> RenderableType:
     return DataTable((*names, "status", "value", "bound", "peak", "seconds"), found)
 
 
-METRICS = ("objective_value", "lower_bound", *(one.name for one in fields(PointFigures)), "seconds")
+METRICS = ("objective_value", "lower_bound", *FIGURES, "seconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from onchip.formats.own.accelerator_yaml import (
     accelerator_to_yaml,
 )
 from onchip.formats.validation import Doc, Format, check_format, validate
-from onchip.formats.yaml_documents import YamlDocument, parse_yaml
+from onchip.formats.yaml_documents import parse_yaml
 from onchip.sweeps.point import (
     DEFAULT_STEPS,
     VERBS,
@@ -100,37 +100,6 @@ class StudyFields(TypedDict):
     limits: NotRequired[Annotated[PointLimitFields, Doc("Limits for computing one point.")]]
 
 
-@dataclass(frozen=True, slots=True)
-class StudyFile:
-    """The fields of a study file, and the line of each."""
-
-    fields: StudyFields
-    document: YamlDocument
-    file: str
-
-    def located(self, error: InputError) -> InputError:
-        """Return the error with the file, and with the line if its place is a field of the study."""
-        place = error.place or ""
-        if split(r"\W", place, maxsplit=1)[0] in StudyFields.__annotations__:
-            error.place = self.document.place(place)
-        return error.in_file(self.file)
-
-
-def read_study_file(path: Path) -> StudyFile:
-    """Read a study file; raises InputError with file, line and field."""
-    file = str(path)
-    document = parse_yaml(read_file(path), STUDY_FORMAT, file)
-    try:
-        check_format(document.value, STUDY_FORMAT, file)
-        encoded = json.dumps(_spelled_out(document.value)).encode()
-        return StudyFile(validate(StudyFields, encoded, STUDY_FORMAT, file), document, file)
-    except InputError as error:
-        head, _, last = (error.place or "").rpartition(".")
-        is_alternative = last in ("str", "int", "CostTableFields")  # pydantic adds the alternative that it tried
-        error.place = document.place(head if is_alternative else error.place or "")
-        raise error.in_file(file) from None
-
-
 def study_of_value(value: dict[str, object]) -> StudyFields:
     """Return the fields of a study given as a dict without format and version; raises InputError with the field."""
     whole = {"format": STUDY_FORMAT.name, "version": STUDY_FORMAT.version, **value}
@@ -146,13 +115,9 @@ def _spelled_out(value: Any) -> Any:  # noqa: ANN401 - YAML
     parameters = value.get("parameters")
     if not isinstance(parameters, dict):
         return value
-    return value | {"parameters": {name: _parameter(one) for name, one in parameters.items()}}
-
-
-def _parameter(value: object) -> object:
-    if isinstance(value, list):
-        return {"values": value}
-    return {"range": value} if isinstance(value, str) else value
+    fields = {name: {"values": one} if isinstance(one, list) else one for name, one in parameters.items()}
+    fields = {name: {"range": one} if isinstance(one, str) else one for name, one in fields.items()}
+    return value | {"parameters": fields}
 
 
 SIZES: Final = ("capacity", "alignment")
@@ -233,11 +198,8 @@ def _fitting(before: object, value: Scalar, path: str, field: str) -> object:
         return str(value)
     if is_size(value) and field not in SIZES:
         raise UsageError(f"{value!r} is a size in bytes, which does not fit", place=path, expected="a plain number")
-    try:
+    with _at(path):
         number = number_of(value)
-    except UsageError as error:
-        error.place = path
-        raise
     if isinstance(before, int) and isinstance(number, float):
         if not number.is_integer():
             raise UsageError(f"{value!r} is invalid", place=path, expected="a whole number")
@@ -360,13 +322,8 @@ class Study:
     @property
     def greatest_count(self) -> int:
         """Return the number of combinations before constraints."""
-        sizes = [len(self.networks), max(1, len(self.accelerators)), len(self.objectives)]
-        sizes += [len(parameter.values) for parameter in self.parameters]
-        sizes += [len(values) for values in self.swept_options.values()]
-        count = 1
-        for size in sizes:
-            count *= size
-        return count
+        axes = [self.networks, self.accelerators or (None,), self.objectives, *self.swept_options.values()]
+        return math.prod(map(len, axes)) * math.prod(len(parameter.values) for parameter in self.parameters)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -407,24 +364,18 @@ class Study:
 
     def _is_allowed(self, values: Mapping[str, Value]) -> bool:
         for at, constraint in enumerate(self.constraints):
-            try:
+            with _at(f"constraints[{at}]"):
                 if not constraint.holds(values):
                     return False
-            except InputError as error:
-                error.place = f"constraints[{at}]"
-                raise
         return True
 
     def _costs_of(self, values: Mapping[str, Value]) -> dict[str, Number]:
         found: dict[str, Number] = {}
         for name, cost in self.costs.items():
-            try:
+            with _at(f"costs.{name}"):
                 value = cost.value(values)
-            except InputError as error:
-                error.place = f"costs.{name}"
-                raise
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise InputError(f"{value!r} is invalid", place=f"costs.{name}", expected="a number")
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    raise InputError(f"{value!r} is invalid", expected="a number")
             found[name] = value
         return found
 
@@ -503,54 +454,58 @@ def budget_sizes(first: Scalar, last: Scalar, steps: int) -> tuple[BudgetSize, .
 
 def read_study(path: Path) -> Study:
     """Return the study in a file; raises InputError with file, line and field."""
-    read = read_study_file(path)
+    file = str(path)
+    document = parse_yaml(read_file(path), STUDY_FORMAT, file)
+
+    def located(error: InputError) -> InputError:
+        """Return the error with the file, and with the line if its place is a field of the study."""
+        place = error.place or ""
+        if split(r"\W", place, maxsplit=1)[0] in StudyFields.__annotations__:
+            error.place = document.place(place)
+        return error.in_file(file)
+
     try:
-        return replace(study_of(read.fields, path.stem), located=read.located)
+        check_format(document.value, STUDY_FORMAT, file)
+        fields = validate(StudyFields, json.dumps(_spelled_out(document.value)).encode(), STUDY_FORMAT, file)
     except InputError as error:
-        raise read.located(error) from None
+        head, _, last = (error.place or "").rpartition(".")
+        is_alternative = last in ("str", "int", "CostTableFields")  # pydantic adds the alternative that it tried
+        error.place = document.place(head if is_alternative else error.place or "")
+        raise error.in_file(file) from None
+    try:
+        return replace(study_of(fields, path.stem), located=located)
+    except InputError as error:
+        raise located(error) from None
 
 
 def study_of(fields: StudyFields, name: str) -> Study:
     """Return the study of a file's fields; raises InputError with the field."""
     verb = SweptVerb(fields.get("verb", SweptVerb.PLAN))
     options, swept = _options(fields.get("options", {}), verb)
+    parameters, constraints = list[Parameter](), list[Expression]()
+    costs: dict[str, Expression | CostTable] = {}
+    for named, parameter in fields.get("parameters", {}).items():
+        with _at(f"parameters.{named}"):
+            parameters.append(parameter_of(named, parameter))
+    for at, text in enumerate(fields.get("constraints", [])):
+        with _at(f"constraints[{at}]"):
+            constraints.append(Expression(text))
+    for named, cost in fields.get("costs", {}).items():
+        with _at(f"costs.{named}"):
+            costs[named] = Expression(cost) if isinstance(cost, str) else CostTable(cost["by"], cost["table"])
     return Study(
         tuple(fields["networks"]),
         tuple(fields.get("accelerators", ())),
-        _parameters(fields.get("parameters", {})),
+        tuple(parameters),
         tuple(fields.get("objectives", (VERBS[verb].default_objective,))),
         verb,
         options,
         swept,
-        _constraints(fields.get("constraints", [])),
-        _costs(fields.get("costs", {})),
+        tuple(constraints),
+        costs,
         _limits(fields.get("limits", {})),
         fields.get("name", name),
     )
-
-
-def _parameters(fields: Mapping[str, ParameterFields]) -> tuple[Parameter, ...]:
-    found = []
-    for name, one in fields.items():
-        with _at(f"parameters.{name}"):
-            found.append(parameter_of(name, one))
-    return tuple(found)
-
-
-def _constraints(texts: Sequence[str]) -> tuple[Expression, ...]:
-    found = []
-    for at, text in enumerate(texts):
-        with _at(f"constraints[{at}]"):
-            found.append(Expression(text))
-    return tuple(found)
-
-
-def _costs(fields: Mapping[str, str | CostTableFields]) -> dict[str, Expression | CostTable]:
-    found: dict[str, Expression | CostTable] = {}
-    for name, one in fields.items():
-        with _at(f"costs.{name}"):
-            found[name] = Expression(one) if isinstance(one, str) else CostTable(one["by"], one["table"])
-    return found
 
 
 def parameter_of(name: str, fields: ParameterFields) -> Parameter:

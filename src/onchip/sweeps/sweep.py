@@ -35,15 +35,20 @@ from onchip.sweeps.point import (
     Number,
     PointAnswer,
     PointStatus,
-    Scalar,
     SweepPoint,
     SweptMachine,
     SweptVerb,
     Value,
     number_of,
 )
-from onchip.sweeps.point_answer import answer_point, network_sha256, prepare_for, reading_of
-from onchip.sweeps.processes import LocalProcesses, answer_in_own_process
+from onchip.sweeps.processes import (
+    LocalProcesses,
+    answer_in_own_process,
+    answer_point,
+    network_sha256,
+    prepare_for,
+    reading_of,
+)
 from onchip.sweeps.store import Store, method_version
 from onchip.sweeps.study import SRAM, PointLimits, Study, StudyQuestion, changed, machine_of
 
@@ -334,14 +339,11 @@ class Sweep:
         below, above = chain.answers[smaller], chain.answers[larger]
         document = None
         if below.has_value:
-            document = below.document or self._document(below.settled_by or smaller)
+            origin = below.settled_by or smaller
+            unkept = self._unkept.get(origin)
+            document = below.document or (self.store.packed_document(origin) if unkept is None else unkept.document)
         said = NeighbourAnswers(document, below.objective_value, above.lower_bound or 0)
         return replace(self.points[key], neighbours=said)
-
-    def _document(self, key: str) -> bytes | None:
-        """Return the compressed answer file of a point, stored or not."""
-        answer = self._unkept.get(key)
-        return self.store.packed_document(key) if answer is None else answer.document
 
     def _take(self, key: str, answer: PointAnswer) -> None:
         self.progress.in_flight -= 1
@@ -355,19 +357,15 @@ class Sweep:
         self._go_on(chain)
 
     def _go_on(self, chain: Bisection) -> None:
-        """Queue the next points of a chain, and keep the points that it settles."""
+        """Queue the next points of a chain, and keep the points that it settles or improves."""
         before = len(chain.settled)
         self._queue += chain.next_keys()
         if len(chain.settled) > before:
             new = dict(list(chain.settled.items())[before:])
             self.progress.settled += len(new)
             self._unkept |= new
-        self._tighten(chain)
-
-    def _tighten(self, chain: Bisection) -> None:
-        """Keep the answers that the points of a complete chain improve."""
         if chain.is_over and len(chain.keys) > 1:
-            tighter = chain.tightened()
+            tighter = chain.tightened()  # the answers that the points of a complete chain improve
             self.progress.tightened += len(tighter)
             self._unkept |= tighter
 
@@ -414,20 +412,11 @@ class SweepOutcome:
     is_over: bool
 
 
-def _never() -> bool:
-    """Return False: the sweep is never stopped."""
-    return False
-
-
-def _told_to_nobody(progress: SweepProgress) -> None:
-    """Ignore the progress."""
-
-
 @phase("sweeping")
 def run_sweep(
     request: SweepRequest,
-    tell: Callable[[SweepProgress], None] = _told_to_nobody,
-    is_stopped: Callable[[], bool] = _never,
+    tell: Callable[[SweepProgress], None] = lambda _: None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> SweepOutcome:
     """Answer every point of a study that its store does not contain.
 
@@ -440,29 +429,19 @@ def run_sweep(
     try:
         if len(questions) >= MANY_POINTS:
             workers.begin(len(questions))
-        return _swept(request, resolver.points(questions), workers, tell, is_stopped)
+        points = resolver.points(questions)
+        distinct = {point.key: point for point in points}
+        with Store.for_writing(request.store) as store:
+            study_sha256 = store.add_study(request.study.name, points)
+            known = store.known(distinct)
+            if request.retries_failed:
+                known = {key: answer for key, answer in known.items() if answer.status is not PointStatus.FAILED}
+            progress = SweepProgress(len(distinct), kept_before=len(known))
+            chains = [Bisection(keys) for keys in chains_of(request.study, distinct, prunes=request.prunes)]
+            is_over = Sweep(store, workers, distinct, chains, progress, tell, is_stopped).run(known)
+        return SweepOutcome(study_sha256, progress, is_over)
     finally:
         workers.close()
-
-
-def _swept(
-    request: SweepRequest,
-    points: tuple[SweepPoint, ...],
-    workers: Workers,
-    tell: Callable[[SweepProgress], None],
-    is_stopped: Callable[[], bool],
-) -> SweepOutcome:
-    distinct = {point.key: point for point in points}
-    with Store.for_writing(request.store) as store:
-        study_sha256 = store.add_study(request.study.name, points)
-        known = store.known(distinct)
-        if request.retries_failed:
-            known = {key: answer for key, answer in known.items() if answer.status is not PointStatus.FAILED}
-        progress = SweepProgress(len(distinct), kept_before=len(known))
-        chains = [Bisection(keys) for keys in chains_of(request.study, distinct, prunes=request.prunes)]
-        sweep = Sweep(store, workers, distinct, chains, progress, tell, is_stopped)
-        is_over = sweep.run(known)
-    return SweepOutcome(study_sha256, progress, is_over)
 
 
 def _workers(request: SweepRequest) -> Workers:
@@ -479,9 +458,10 @@ def _workers(request: SweepRequest) -> Workers:
 
 def chains_of(study: Study, points: Mapping[str, SweepPoint], *, prunes: bool) -> list[list[str]]:
     """Return the points in chains that differ only in one capacity, ascending; independent points are chains of one."""
-    axis = _capacity_axis(study) if prunes else None
-    if axis is None:
+    axes = [parameter for parameter in study.parameters if parameter.is_capacity]
+    if not prunes or not axes:
         return [[key] for key in points]
+    axis = max(axes, key=lambda one: len(one.values)).name
     chains: dict[str, list[SweepPoint]] = {}
     alone: list[list[str]] = []
     for key, point in points.items():
@@ -495,12 +475,6 @@ def chains_of(study: Study, points: Mapping[str, SweepPoint], *, prunes: bool) -
     return [*([point.key for point in chain] for chain in chained), *alone]
 
 
-def _capacity_axis(study: Study) -> str | None:
-    """Return the capacity with the most values; None if the study has none."""
-    axes = [parameter for parameter in study.parameters if parameter.is_capacity]
-    return max(axes, key=lambda one: len(one.values)).name if axes else None
-
-
 def follows_of_capacity(point: SweepPoint) -> bool:
     """Return True if more capacity never increases the cost of this point, and its bound holds for all answers.
 
@@ -510,8 +484,10 @@ def follows_of_capacity(point: SweepPoint) -> bool:
     """
     if point.verb is not SweptVerb.PLAN:
         return False
-    if point.objective == Objective.DMA_ENERGY and _has_energy_laws(point):
-        return False
+    if point.objective == Objective.DMA_ENERGY:
+        machine = accelerator_from_yaml(point.machine.yaml, point.machine.name)
+        if any(level.access is not None and level.access.laws is not None for level in machine.levels):
+            return False
     options = {**VERBS[point.verb].defaults(point.objective), **point.options}
     if options["tiles"] != TilesOption.NEVER or options["cap_tensors"] or options["order"] == Order.MIN_PEAK:
         return False
@@ -519,11 +495,6 @@ def follows_of_capacity(point: SweepPoint) -> bool:
         is_settled = options["time_limit"] is None or options["cost"] != SEARCHED_CYCLES
         return options["method"] == TIMED and is_settled
     return options["method"] == EXACT and point.objective in COSTS_OF_PLANS
-
-
-def _has_energy_laws(point: SweepPoint) -> bool:
-    machine = accelerator_from_yaml(point.machine.yaml, point.machine.name)
-    return any(level.access is not None and level.access.laws is not None for level in machine.levels)
 
 
 def _rest_of_machine(point: SweepPoint) -> str:
@@ -594,7 +565,10 @@ class PointResolver:
         machine, sram_bytes = self._machine(asked)
         defaults = VERBS[verb].defaults(asked.objective)
         options = {name: value for name, value in sorted(asked.options.items()) if value != defaults[name]}
-        network = self._network(verb, asked.network, {**defaults, **options})
+        place = repr((asked.network, {**defaults, **options}))
+        if place not in self._networks:
+            self._networks[place] = network_sha256(verb, asked.network, {**defaults, **options})
+        network = self._networks[place]
         decided = {
             "method_version": method_version(),
             "verb": str(verb),
@@ -618,23 +592,14 @@ class PointResolver:
             asked.costs,
         )
 
-    def _network(self, verb: SweptVerb, network: str, options: dict[str, Any]) -> str:
-        place = repr((network, options))
-        if place not in self._networks:
-            self._networks[place] = network_sha256(verb, network, options)
-        return self._networks[place]
-
     def _machine(self, asked: StudyQuestion) -> tuple[SweptMachine, int | None]:
         values = self.study.paths_of(asked)
         place = (asked.accelerator, *values.items())
         if place not in self._machines:
-            self._machines[place] = self._made(asked.accelerator, values)
+            if asked.accelerator not in self._accelerators:
+                found = one_scratchpad(1) if asked.accelerator is None else load_any_accelerator(asked.accelerator)
+                self._accelerators[asked.accelerator] = found
+            machine = changed(self._accelerators[asked.accelerator], values)
+            sram_bytes = machine.scratchpads[0].capacity_bytes if asked.accelerator is None else None
+            self._machines[place] = machine_of(machine), sram_bytes
         return self._machines[place]
-
-    def _made(self, accelerator: str | None, values: dict[str, Scalar]) -> tuple[SweptMachine, int | None]:
-        if accelerator is None:
-            sized = changed(one_scratchpad(1), values)
-            return machine_of(sized), sized.scratchpads[0].capacity_bytes
-        if accelerator not in self._accelerators:
-            self._accelerators[accelerator] = load_any_accelerator(accelerator)
-        return machine_of(changed(self._accelerators[accelerator], values)), None

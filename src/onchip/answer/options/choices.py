@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
-from math import inf
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from onchip.errors import UsageError
 
+ValueT = TypeVar("ValueT")
+KindT = TypeVar("KindT")
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 GREATEST_BITS: Final = 64
 """Maximum width of an element or of an accumulator."""
@@ -21,34 +22,40 @@ _DESCRIBED: Final = "option"
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The description of an option for the command line and for sweeps.
+    """The description of an option for the Python API, the command line and sweeps.
 
     `metavar` is the placeholder of its value, `default` the default in words where the value None stands for it. `flag`
     is its name on the command line if it differs; for a truth value that is true by default the flag makes it false.
-    `least` and `most` limit a number. `parse` converts text to the value. Sweeps vary it if it `is_swept`.
+    `least` and `most` limit a number. `parse` converts text to the value. The command has it if it `is_flag`, and
+    sweeps vary it if it `is_swept`.
     """
 
     help: str
     metavar: str | None = None
     default: str | None = None
     flag: str | None = None
-    least: int | None = None
-    most: int | None = None
+    least: float | None = None
+    most: float | None = None
     parse: Callable[[str], object] | None = None
+    is_flag: bool = True
     is_swept: bool = True
 
 
-def described(
+def option(
+    value: ValueT,
     help_text: str,
     metavar: str | None = None,
     default: str | None = None,
     **more: Any,  # noqa: ANN401 (the types of the fields of Described)
-) -> Mapping[str, object]:
-    """Return the metadata of a dataclass field that describes an option; `more` are fields of `Described`."""
-    return MappingProxyType({_DESCRIBED: Described(help_text, metavar, default, **more)})
+) -> ValueT:
+    """Return a dataclass field with a default value and a description; `more` are fields of `Described`."""
+    described = MappingProxyType({_DESCRIBED: Described(help_text, metavar, default, **more)})
+    if isinstance(value, Mapping):
+        return field(default_factory=lambda: value, metadata=described, hash=False)
+    return field(default=value, metadata=described)
 
 
-def described_options(options: type) -> Iterator[tuple[Field[Any], Described]]:
+def all_described(options: type) -> Iterator[tuple[Field[Any], Described]]:
     """Yield the fields of an options dataclass that have a description."""
     for one in fields(options):
         found = one.metadata.get(_DESCRIBED)
@@ -56,42 +63,15 @@ def described_options(options: type) -> Iterator[tuple[Field[Any], Described]]:
             yield one, found
 
 
-ALIGNMENT: Final = described(
-    "Alignment of every offset in bytes.",
-    "N",
-    "as the memory states, else 1",
-    flag="--alignment",
-    least=1,
-    most=GREATEST_ALIGNMENT,
-)
-COST: Final = described("Cycle model of operators without a cycle count: mapping, macs or a plug-in.", "NAME")
-PARTIAL_BITS: Final = described(
-    "Accumulator width in bits.", "N", "16 more than an element, at most 32", least=1, most=GREATEST_BITS
-)
-CACHE: Final = described("Ignore cached mappings of earlier runs.", flag="--no-cache", is_swept=False)
-
-
-def percent_of(text: str) -> float:
-    """Return the number of a percentage such as `10%` or `10`; raises UsageError for another text."""
-    try:
-        return float(text.removesuffix("%"))
-    except ValueError:
-        raise UsageError(f"{text!r} is no percentage", expected="a number such as 10%") from None
-
-
-MAX_RECOMPUTE: Final = described(
-    "Multiply-accumulates that overlapping tiles may recompute, in percent of the network's.",
-    "PERCENT",
-    "100%",
-    parse=percent_of,
-    is_swept=False,
-)
-
-
-def ensure_percentage(max_recompute: float) -> None:
-    """Raise UsageError unless the number is finite and at least 0."""
-    if not 0 <= max_recompute < inf:
-        raise UsageError(f"{max_recompute}% is invalid", place="max_recompute", expected="at least 0%")
+def documented(options: type[KindT]) -> type[KindT]:
+    """Add the descriptions of the fields of an options dataclass to its docstring."""
+    named = []
+    for one, found in all_described(options):
+        negated = "False: " if one.default is True and found.is_flag else ""
+        default = f" By default {found.default}." if found.default else ""
+        named.append(f"{one.name}\n    {negated}{found.help}{default}")
+    options.__doc__ = "\n".join((options.__doc__ or "", "\nAttributes\n----------", *named, ""))
+    return options
 
 
 def choice(kind: type[ChoiceT], value: str, place: str) -> ChoiceT:

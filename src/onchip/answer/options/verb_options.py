@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Final
 
 from onchip.answer.operator_tiles import TilesOption
-from onchip.answer.options.choices import (
-    ALIGNMENT,
-    CACHE,
-    COST,
-    MAX_RECOMPUTE,
-    PARTIAL_BITS,
-    as_choices,
-    described,
-    ensure_percentage,
-)
+from onchip.answer.options.choices import GREATEST_ALIGNMENT, GREATEST_BITS, as_choices, documented, option
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.problem import Count, Order, Placement, Recompute
 from onchip.answer.schedule import Schedule
@@ -72,219 +64,123 @@ def _within(sizes: Sequence[int], pixels: int) -> tuple[int, ...]:
     return tuple(sorted({size for size in sizes if size <= pixels} | {pixels}))
 
 
+ORDERS: Final = "Operator orders: any, the order of the file, or one of minimum peak."
+COUNTED: Final = "Planned tensors: all, or all but parameters."
+SHARED: Final = "Outputs that may share bytes with inputs: computed in place, parts of a whole (alias), or both."
+TILED: Final = "Search tiles of operators and of fused groups (auto), or run operators whole."
+ALIGNED: Final = "Alignment of every offset in bytes."
+AS_STATED: Final = "as the memory states, else 1"
+PARTIAL: Final = ("Accumulator width in bits.", "N", "16 more than an element, at most 32")
+AGAIN: Final = "Multiply-accumulates that overlapping tiles may recompute, in percent of the network's."
+CACHE: Final = "Ignore cached mappings of earlier runs."
+
+
+def percent_of(text: str) -> float:
+    """Return the number of a percentage such as `10%` or `10`; raises UsageError for another text."""
+    try:
+        return float(text.removesuffix("%"))
+    except ValueError:
+        raise UsageError(f"{text!r} is no percentage", expected="a number such as 10%") from None
+
+
+def _ensure_percentage(max_recompute: float) -> None:
+    """Raise UsageError unless the number is finite and at least 0."""
+    if not 0 <= max_recompute < inf:
+        raise UsageError(f"{max_recompute}% is invalid", place="max_recompute", expected="at least 0%")
+
+
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """Options of the verb `plan`.
+    """Options of the verb `plan`; None stands for the default in words."""
 
-    Attributes
-    ----------
-    order
-        Allowed operator orders; by default those that the method searches.
-    method
-        Name of the search: by default `exact`, and `timed` for latency.
-    placement
-        Whether tensors may be evicted (dynamic) or have one address (static).
-    count
-        Planned tensors: by default activations; all for latency if a scratchpad holds weights.
-    tiles
-        Whether fused groups in tiles are searched (`auto`); by default where an operator does not fit whole.
-    max_recompute
-        Multiply-accumulates that overlapping tiles may recompute, in percent of the network's.
-    cap_tensors
-        Count tensors that are larger than the largest scratchpad as that scratchpad.
-    share
-        Outputs that may share bytes with inputs; by default as the accelerator says, else none.
-    bands
-        Number of channel slices by operator, for operators whose file states the cost of slices.
-    recompute, recompute_price
-        Whether operators may run again, and the price of a million cycles of these runs in the objective's unit.
-    cost
-        Cycle model of operators without stated cycles: `mapping`, `macs` or the name of a plug-in.
-    alignment_bytes
-        Every offset is a multiple of it; by default as the memory says.
-
-    """
-
-    order: Order | None = field(
-        default=None,
-        metadata=described(
-            "Operator orders: any, the order of the file, or one of minimum peak.", default="as the method"
-        ),
+    order: Order | None = option(None, ORDERS, default="as the method")
+    method: str | None = option(None, "Name of the search.", "NAME", "exact; timed for latency")
+    placement: Placement = option(
+        Placement.DYNAMIC, "dynamic: tensors may be evicted and reloaded. static: one address per tensor, or DRAM only."
     )
-    method: str | None = field(
-        default=None, metadata=described("Name of the search.", "NAME", "exact; timed for latency")
+    count: Count | None = option(None, COUNTED, default="activations; all for latency if a scratchpad holds weights")
+    tiles: TilesOption | None = option(
+        None, TILED, default="auto if an operator does not fit whole in the only scratchpad"
     )
-    placement: Placement = field(
-        default=Placement.DYNAMIC,
-        metadata=described(
-            "dynamic: tensors may be evicted and reloaded. static: one address per tensor, or DRAM only."
-        ),
+    max_recompute: float = option(100.0, AGAIN, "PERCENT", "100%", parse=percent_of, is_swept=False)
+    cap_tensors: bool = option(False, "Clamp larger tensors to the size of the largest scratchpad, for analysis only.")
+    share: Share | None = option(None, SHARED, default="as the accelerator states, else none")
+    bands: Mapping[str, int] = option(
+        dict[str, int](),
+        "Number of channel slices by operator, if its file states the cost of slices.",
+        is_flag=False,
     )
-    count: Count | None = field(
-        default=None,
-        metadata=described(
-            "Planned tensors: all, or all but parameters.",
-            default="activations; all for latency if a scratchpad holds weights",
-        ),
+    recompute: Recompute = option(
+        Recompute.NEVER, "Allow operators to run again instead of keeping or reloading their outputs."
     )
-    tiles: TilesOption | None = field(
-        default=None,
-        metadata=described(
-            "Search tiles of operators and of fused groups (auto), or run operators whole.",
-            default="auto if an operator does not fit whole in the only scratchpad",
-        ),
+    recompute_price: float | None = option(
+        None,
+        "Cost of a million recomputation cycles, in units of the objective.",
+        "N",
+        "as the accelerator states",
+        least=0,
     )
-    max_recompute: float = field(default=100.0, metadata=MAX_RECOMPUTE)
-    cap_tensors: bool = field(
-        default=False,
-        metadata=described("Clamp larger tensors to the size of the largest scratchpad, for analysis only."),
-    )
-    share: Share | None = field(
-        default=None,
-        metadata=described(
-            "Outputs that may share bytes with inputs: computed in place, parts of a whole (alias), or both.",
-            default="as the accelerator states, else none",
-        ),
-    )
-    bands: Mapping[str, int] = field(default_factory=dict, hash=False)
-    recompute: Recompute = field(
-        default=Recompute.NEVER,
-        metadata=described("Allow operators to run again instead of keeping or reloading their outputs."),
-    )
-    recompute_price: float | None = field(
-        default=None,
-        metadata=described(
-            "Cost of a million recomputation cycles, in units of the objective.",
-            "N",
-            "as the accelerator states",
-            least=0,
-        ),
-    )
-    cost: str = field(default="mapping", metadata=COST)
-    alignment_bytes: int | None = None
+    cost: str = option("mapping", "Cycle model of operators without a cycle count: mapping, macs or a plug-in.", "NAME")
+    alignment_bytes: int | None = option(None, ALIGNED, "N", AS_STATED, is_flag=False)
 
     def __post_init__(self) -> None:
         as_choices(
             self, order=Order, placement=Placement, count=Count, share=Share, recompute=Recompute, tiles=TilesOption
         )
-        ensure_percentage(self.max_recompute)
+        _ensure_percentage(self.max_recompute)
         if self.cap_tensors and self.tiles is TilesOption.AUTO:
-            raise UsageError(
-                "`cap_tensors` and `tiles` exclude each other", place="cap_tensors, tiles", expected="one of them"
-            )
+            what = "`cap_tensors` and `tiles` exclude each other"
+            raise UsageError(what, place="cap_tensors, tiles", expected="one of them")
 
 
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOptions:
-    """Options of `map_layer` and `map_network`.
+    """Options of `map_layer` and `map_network`."""
 
-    Attributes
-    ----------
-    method
-        Name of the search: `exact`, `exact-even`, `dive`, `cosa`, `random`, `hybrid`, `loma` or `uneven`.
-    partial_bits
-        Width of a partial sum; by default 16 bits more than an element, up to 32, limited by the memories.
-    accounting
-        How energy and cycles are counted: by `interpreter`, or as `zigzag` or `defines` does.
-    mapspace
-        File of a Timeloop architecture that says which memory keeps which operand.
-    uses_cache
-        Whether mappings that earlier runs proved are used again.
-
-    """
-
-    method: str = field(
-        default="exact",
-        metadata=described("Search: exact, exact-even, dive, cosa, random, hybrid, loma or uneven.", "NAME"),
+    method: str = option("exact", "Search: exact, exact-even, dive, cosa, random, hybrid, loma or uneven.", "NAME")
+    partial_bits: int | None = option(None, *PARTIAL, least=1, most=GREATEST_BITS)
+    accounting: str = option(
+        "interpreter",
+        "Cost model: onchip's interpreter, or that of ZigZag or DeFiNES.",
+        "interpreter|zigzag|defines",
     )
-    partial_bits: int | None = field(default=None, metadata=PARTIAL_BITS)
-    accounting: str = field(
-        default="interpreter",
-        metadata=described(
-            "Cost model: onchip's interpreter, or that of ZigZag or DeFiNES.", "interpreter|zigzag|defines"
-        ),
+    mapspace: str | None = option(
+        None, "Mapspace file of a Timeloop architecture: the operands of each memory.", "FILE", is_swept=False
     )
-    mapspace: str | None = field(
-        default=None,
-        metadata=described(
-            "Mapspace file of a Timeloop architecture: the operands of each memory.", "FILE", is_swept=False
-        ),
-    )
-    uses_cache: bool = field(default=True, metadata=CACHE)
+    uses_cache: bool = option(True, CACHE, flag="--no-cache", is_swept=False)
 
 
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackOptions:
-    """Options of the verb `pack`.
+    """Options of the verb `pack`."""
 
-    Attributes
-    ----------
-    alignment_bytes
-        Every offset is a multiple of it; by default as the file of the buffers says, else 1.
-    overflow
-        Whether buffers may lie outside the capacity; their bytes are minimised.
-    together, apart
-        Groups of buffer names: those of a group must lie in one memory, or no two of them in the same.
-    splits
-        Whether the buffers may be split over several allocations, none larger than the capacity; their number is
-        minimised.
-
-    """
-
-    alignment_bytes: int | None = None
-    overflow: bool = False
-    together: tuple[tuple[str, ...], ...] = ()
-    apart: tuple[tuple[str, ...], ...] = ()
-    splits: bool = False
+    alignment_bytes: int | None = option(None, ALIGNED, default="as the file of the buffers says, else 1")
+    overflow: bool = option(False, "If not everything fits, minimise the bytes outside the capacity.")
+    together: tuple[tuple[str, ...], ...] = option((), "Groups of buffer names; each group must lie in one memory.")
+    apart: tuple[tuple[str, ...], ...] = option((), "Groups of buffer names, no two of them in the same memory.")
+    splits: bool = option(False, "Split over the fewest allocations, none larger than the capacity.")
 
 
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityOptions:
-    """Options of the verb `capacity`.
+    """Options of the verb `capacity`."""
 
-    Attributes
-    ----------
-    order
-        Allowed operator orders.
-    count
-        Planned tensors: by default activations.
-    share
-        Outputs that may share bytes with inputs.
-    alignment_bytes
-        Every offset is a multiple of it; by default as the accelerator says, else 1.
-    tiles
-        Whether tilings are searched (`auto`), in a scratchpad without an accelerator.
-    max_recompute
-        Multiply-accumulates that overlapping tiles may recompute, in percent of the network's.
-
-    """
-
-    order: Order = field(
-        default=Order.FREE, metadata=described("Operator orders: any, the order of the file, or one of minimum peak.")
+    order: Order = option(Order.FREE, ORDERS)
+    count: Count | None = option(None, COUNTED, default="activations")
+    share: Share = option(Share.NONE, SHARED)
+    alignment_bytes: int | None = option(
+        None, ALIGNED, "N", AS_STATED, flag="--alignment", least=1, most=GREATEST_ALIGNMENT
     )
-    count: Count | None = field(
-        default=None,
-        metadata=described(
-            "Planned tensors: all, or all but parameters.",
-            default="activations",
-        ),
-    )
-    share: Share = field(
-        default=Share.NONE,
-        metadata=described(
-            "Outputs that may share bytes with inputs: computed in place, parts of a whole (alias), or both."
-        ),
-    )
-    alignment_bytes: int | None = field(default=None, metadata=ALIGNMENT)
-    tiles: TilesOption = field(
-        default=TilesOption.NEVER,
-        metadata=described("Search tiles of operators and of fused groups (auto), or run operators whole."),
-    )
-    max_recompute: float = field(default=100.0, metadata=MAX_RECOMPUTE)
+    tiles: TilesOption = option(TilesOption.NEVER, TILED)
+    max_recompute: float = option(100.0, AGAIN, "PERCENT", "100%", parse=percent_of, is_swept=False)
 
     def __post_init__(self) -> None:
         as_choices(self, order=Order, count=Count, share=Share, tiles=TilesOption)
-        ensure_percentage(self.max_recompute)
+        _ensure_percentage(self.max_recompute)
 
 
 OPTIMAL: Final = "optimal"
@@ -300,17 +196,6 @@ class Placements(StrEnum):
     DRAM = "dram"
 
 
-GROUPS: Final = described(
-    "Layers that run together, tile by tile: a search, or runs of layers by number or by name.",
-    "one|greedy|optimal|layers|0-3,4-7",
-)
-TILE: Final = described(
-    "Tile size, columns x rows of a group's last feature map.", "4x72", "searched", parse=tile_of_text
-)
-MODE: Final = described("Overlap mode: data that tiles share instead of recomputing it.", default="searched")
-PLACEMENTS: Final = described("Keep feature maps on chip where that is best, or always in DRAM.")
-
-
 class Combination(StrEnum):
     """The combination of tilings: one per fused group, or the same for all, clipped to their last feature maps."""
 
@@ -319,67 +204,62 @@ class Combination(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FusionOptions:
-    """Options of `fuse`; None means that the choice is searched.
+class _GroupOptions:
+    """Options of the verbs that fuse; None means that the choice is searched."""
 
-    Attributes
-    ----------
-    groups
-        Fused groups: `one`, `greedy`, `optimal`, `layers`, or a list such as `0-3,4-7`.
-    tile
-        Columns and rows of a group's last feature map, clipped to smaller maps.
-    mode
-        Data that tiles share instead of computing it again.
-    tile_sizes
-        Tile sizes that are tried along columns and rows.
-    combination
-        One tiling per group, or the same tiling for all groups.
-    placements
-        Placements of the feature maps between groups: on chip where that is best, or in DRAM.
-    mapper
-        Search that maps the layers of a tile: by default `exact`, and `uneven` if DeFiNES's accounting is used.
-    partial_bits
-        Width of a partial sum; by default 16 bits more than an element, up to 32, limited by the memories.
-    accounting
-        How energy and cycles are counted: by `interpreter`, or as `defines` does.
-    uses_cache
-        Whether mappings that earlier runs proved are used again.
-
-    """
-
-    groups: str = field(default=OPTIMAL, metadata=GROUPS)
-    tile: tuple[int, int] | None = field(default=None, metadata=TILE)
-    mode: OverlapMode | None = field(default=None, metadata=MODE)
-    tile_sizes: TileSizes = field(
-        default=TileSizes.SWEEP, metadata=described("Tile sizes that are tried along columns and rows.")
+    groups: str = option(
+        OPTIMAL,
+        "Layers that run together, tile by tile: a search, or runs of layers by number or by name.",
+        "one|greedy|optimal|layers|0-3,4-7",
     )
-    combination: Combination = field(
-        default=Combination.BEST, metadata=described("Tile and mode: the best of each group, or a single one for all.")
+    tile: tuple[int, int] | None = option(
+        None,
+        "Tile size, columns x rows of a group's last feature map.",
+        "4x72",
+        "searched",
+        parse=tile_of_text,
     )
-    placements: Placements = field(default=Placements.SEARCH, metadata=PLACEMENTS)
-    mapper: str | None = field(
-        default=None,
-        metadata=described(
-            "Search for the loop nests of a tile: exact, dive, loma or uneven.",
-            "NAME",
-            "exact; uneven as DeFiNES counts",
-            flag="--method",
-        ),
+    mode: OverlapMode | None = option(
+        None, "Overlap mode: data that tiles share instead of recomputing it.", default="searched"
     )
-    partial_bits: int | None = field(default=None, metadata=PARTIAL_BITS)
-    accounting: str = field(
-        default="interpreter",
-        metadata=described("Cost model: onchip's interpreter, or that of DeFiNES.", "interpreter|defines"),
+    placements: Placements = option(
+        Placements.SEARCH, "Keep feature maps on chip where that is best, or always in DRAM."
     )
-    uses_cache: bool = field(default=True, metadata=CACHE)
+    partial_bits: int | None = option(None, *PARTIAL, least=1, most=GREATEST_BITS)
+    uses_cache: bool = option(True, CACHE, flag="--no-cache", is_swept=False)
 
     def __post_init__(self) -> None:
-        as_choices(self, mode=OverlapMode, tile_sizes=TileSizes, combination=Combination, placements=Placements)
+        as_choices(self, mode=OverlapMode, placements=Placements)
 
     @property
     def maps_stay(self) -> bool:
-        """True if feature maps may stay on chip."""
+        """True if operands may stay on chip."""
         return self.placements is Placements.SEARCH
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class FusionOptions(_GroupOptions):
+    """Options of `fuse`; None means that the choice is searched."""
+
+    tile_sizes: TileSizes = option(TileSizes.SWEEP, "Tile sizes that are tried along columns and rows.")
+    combination: Combination = option(
+        Combination.BEST, "Tile and mode: the best of each group, or a single one for all."
+    )
+    mapper: str | None = option(
+        None,
+        "Search for the loop nests of a tile: exact, dive, loma or uneven.",
+        "NAME",
+        "exact; uneven as DeFiNES counts",
+        flag="--method",
+    )
+    accounting: str = option(
+        "interpreter", "Cost model: onchip's interpreter, or that of DeFiNES.", "interpreter|defines"
+    )
+
+    def __post_init__(self) -> None:
+        _GroupOptions.__post_init__(self)
+        as_choices(self, tile_sizes=TileSizes, combination=Combination)
 
     @property
     def modes(self) -> tuple[OverlapMode, ...]:
@@ -394,47 +274,21 @@ CUT: Final = (
 """Stacks that are selected jointly from Pareto fronts."""
 
 
+@documented
 @dataclass(frozen=True, slots=True)
-class ScheduleOptions:
-    """Options of `schedule` and `pareto`; None means that the choice is searched.
+class ScheduleOptions(_GroupOptions):
+    """Options of `schedule` and `pareto`; None means that the choice is searched."""
 
-    Attributes
-    ----------
-    groups
-        Fused groups: `optimal`, `layers`, `one`, `greedy`, or a list such as `0-3,4-7`.
-    tile
-        Columns and rows of a group's last feature map.
-    mode
-        Data that tiles share instead of computing it again.
-    placements
-        Operand placements: on chip where that is best, or every operand is streamed from and to DRAM.
-    weighs_mappings
-        Whether mappings are selected jointly; if not, each loop nest has the mapping that is best for it alone.
-    start
-        An earlier legal schedule of the network, also on another machine, that the search may start from.
-    partial_bits
-        Width of a partial sum; by default 16 bits more than an element, up to 32, limited by the memories.
-    uses_cache
-        Whether mappings that earlier runs proved are used again.
-
-    """
-
-    groups: str = field(default=OPTIMAL, metadata=GROUPS)
-    tile: tuple[int, int] | None = field(default=None, metadata=TILE)
-    mode: OverlapMode | None = field(default=None, metadata=MODE)
-    placements: Placements = field(default=Placements.SEARCH, metadata=PLACEMENTS)
-    weighs_mappings: bool = True
-    start: Schedule | None = None
-    partial_bits: int | None = field(default=None, metadata=PARTIAL_BITS)
-    uses_cache: bool = field(default=True, metadata=CACHE)
-
-    def __post_init__(self) -> None:
-        as_choices(self, mode=OverlapMode, placements=Placements)
-
-    @property
-    def maps_stay(self) -> bool:
-        """True if operands may stay on chip."""
-        return self.placements is Placements.SEARCH
+    weighs_mappings: bool = option(
+        True,
+        "Select mappings jointly; if not, each loop nest has the mapping that is best for it alone.",
+        is_flag=False,
+    )
+    start: Schedule | None = option(
+        None,
+        "An earlier legal schedule of the network, also on another machine, to start the search from.",
+        is_flag=False,
+    )
 
     @property
     def leaves_stacks_open(self) -> bool:
@@ -449,7 +303,7 @@ class ScheduleOptions:
     @property
     def of_fusion(self) -> FusionOptions:
         """Return the groups and tilings that are searched, or given."""
-        return FusionOptions(self.groups, self.tile, self.mode, TileSizes.HALVES, placements=self.placements)
+        return FusionOptions(self.groups, self.tile, self.mode, self.placements, tile_sizes=TileSizes.HALVES)
 
     @property
     def space(self) -> Mapping[str, str]:

@@ -13,11 +13,11 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan, residencies_of
 from onchip.answer.schedule import WORKSPACE
 from onchip.answer.words import picked, printable
-from onchip.api.check_plan import check_plan, ensure_whole_model
-from onchip.api.check_schedule import ScheduleFile, check_schedule_file, priced_schedule
-from onchip.api.kernels import RunValues
+from onchip.api.check import AnswerFile, check_plan, ensure_whole_model
+from onchip.api.check_schedule import check_schedule_file, priced_schedule
 from onchip.api.networks import model_of, network_to_plan, text_of
 from onchip.api.phases import phase
+from onchip.api.run import RunValues
 from onchip.api.target import Target
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.backends.c.calls import fits_in_32_bits, identifier, number, string, template, unique_identifiers
@@ -367,7 +367,7 @@ def _write(folder: Path, project: CProject) -> None:
 
 
 @phase("exporting")
-def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> ScheduleCheck:
+def export_schedule(file: AnswerFile, form: str, files: tuple[Path, ...]) -> ScheduleCheck:
     """Verify a schedule file and, if it is legal, write its program for other tools: a trace, C99 or other tables.
 
     A workspace is a tensor `OPERATOR@workspace@MEMORY` that its operator writes and no operator reads. Times are in

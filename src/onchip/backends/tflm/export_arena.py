@@ -14,7 +14,7 @@ from onchip.answer.program import Compute, residencies_of
 from onchip.answer.result import Status
 from onchip.answer.schedule import WORKSPACE
 from onchip.answer.words import counted, picked, printable
-from onchip.api.check_plan import Check, check_plan, ensure_whole_model
+from onchip.api.check import Check, check_plan, ensure_whole_model
 from onchip.api.networks import network_to_plan
 from onchip.api.pack import Limits, Rule, smallest_arena, verify_packing
 from onchip.api.phases import phase

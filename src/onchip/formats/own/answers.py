@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 from onchip.answer.document import MappingDocument, PlanDocument, ScheduleDocument, StrategyDocument
 from onchip.answer.schedule import Schedule
-from onchip.formats.files import AnswerFormat, format_of_answer
-from onchip.formats.own.mapping_yaml import read_mappings, write_mappings
-from onchip.formats.own.plan_json import read_plan, write_plan
-from onchip.formats.own.schedule_json import read_schedule, write_schedule
-from onchip.formats.own.strategy_json import read_strategy, write_strategy
+from onchip.formats.files import AnswerFormat, format_of_answer, write_file
+from onchip.formats.own.mapping_yaml import mappings_to_yaml, read_mappings
+from onchip.formats.own.plan_json import plan_to_json, read_plan
+from onchip.formats.own.schedule_json import read_schedule, schedule_to_json
+from onchip.formats.own.strategy_json import read_strategy, strategy_to_json
 
 AnswerDocument: TypeAlias = PlanDocument | ScheduleDocument | StrategyDocument | MappingDocument
 """The content of an answer file."""
@@ -31,15 +31,19 @@ def read_answer(path: Path) -> AnswerDocument:
 
 
 def write_answer(document: AnswerDocument, path: Path) -> None:
-    """Write an answer file; raises OutputError if it cannot be written."""
+    """Write an answer file, packed if its name ends in `.gz`; raises OutputError if it cannot be written."""
+    write_file(path, answer_text(document).encode())
+
+
+def answer_text(document: AnswerDocument) -> str:
+    """Return the text of an answer file."""
     if isinstance(document, PlanDocument):
-        write_plan(document, path)
-    elif isinstance(document, StrategyDocument):
-        write_strategy(document, path)
-    elif isinstance(document.answer, Schedule):
-        write_schedule(document, path)
-    else:
-        write_mappings(document, path)
+        return plan_to_json(document)
+    if isinstance(document, StrategyDocument):
+        return strategy_to_json(document)
+    if isinstance(document.answer, Schedule):
+        return schedule_to_json(document)
+    return mappings_to_yaml(document)
 
 
 def suffix_of(document: AnswerDocument) -> str:
