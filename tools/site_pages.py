@@ -17,7 +17,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import onchip
-from onchip.answer.options.choices import all_described
+from onchip.answer.options.choices import all_described, meaning_of
 from onchip.cli import _command
 
 GROUPS = {
@@ -66,7 +66,10 @@ def api_page(package: ModuleType) -> str:
             lines += [f"::: {shown.__module__}.{name}", ""]
             if options := [*all_described(shown)] if is_dataclass(shown) else []:
                 lines += ["| field | meaning | default |", "|---|---|---|"]
-                lines += [f"| `{one.name}` | {text.help} | {text.default or one.default} |" for one, text in options]
+                lines += [
+                    f"| `{one.name}` | {meaning_of(one, text)} | {text.default or one.default} |"
+                    for one, text in options
+                ]
                 lines.append("")
     return "\n".join(lines)
 

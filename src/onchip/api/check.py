@@ -159,13 +159,12 @@ class CheckRequest:
 def check_file(request: CheckRequest) -> Checked:
     """Verify an answer file, or the plan of a TFLite file, Vela or XLA; raises InputError for an unreadable file."""
     file = request.file
-    if file.suffix in (".tflite", ".txt"):
-        _ensure_not_partial(request)
-        return _check_of_another_tool(request)
-    form = format_of_answer(file)
-    if form is not AnswerFormat.MAPPING:
-        _ensure_not_partial(request)
+    form = None if file.suffix in (".tflite", ".txt") else format_of_answer(file)
+    if request.may_be_partial and form is not AnswerFormat.MAPPING:
+        raise UsageError("only a mapping file may lack layers", place="partial", expected="a mapping file")
     match form:
+        case None:
+            return _check_of_another_tool(request)
         case AnswerFormat.SCHEDULE:
             from onchip.api.check_schedule import check_schedule_file
 
@@ -184,11 +183,6 @@ def check_file(request: CheckRequest) -> Checked:
             )
         case AnswerFormat.PLAN:
             return check_plan(file, request.graph_source, request.target, request.insisted)
-
-
-def _ensure_not_partial(request: CheckRequest) -> None:
-    if request.may_be_partial:
-        raise UsageError("only a mapping file may lack layers", place="partial", expected="a mapping file")
 
 
 def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:

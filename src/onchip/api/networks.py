@@ -254,7 +254,8 @@ def layers_named(source: Network | Layer, reading: Reading, precision: Precision
         return NetworkLayers(None, {source: precision.of(Layer.of_text(source))}), True
     network, layer = _split(source)
     if network.startswith(TABLE):
-        found = _precise(NetworkLayers(network, layer_table(network.removeprefix(TABLE))), precision)
+        table = layer_table(network.removeprefix(TABLE))
+        found = NetworkLayers(network, {name: precision.of(one) for name, one in table.items()})
     else:
         found = _layers_of(network, reading, precision)
     return (found, False) if layer is None else (found.only(layer), True)
@@ -262,11 +263,6 @@ def layers_named(source: Network | Layer, reading: Reading, precision: Precision
 
 def _layers_of(network: Network, reading: Reading, precision: Precision) -> NetworkLayers:
     return layers_of(with_elements_of(read_network(network, reading), precision.bits), precision)
-
-
-def _precise(found: NetworkLayers, precision: Precision) -> NetworkLayers:
-    """Return the layers with elements and partial sums of the precision."""
-    return replace(found, layers={name: precision.of(one) for name, one in found.layers.items()})
 
 
 def _split(source: str) -> tuple[str, str | None]:

@@ -355,11 +355,6 @@ class Request:
         return replace(self.reading, sharing=load_any_accelerator(self.target.accelerator).share)
 
 
-def nothing_known(_: Problem) -> WarmStart | None:
-    """Return None: no earlier answer is known."""
-    return None
-
-
 @phase("planning")
 def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
     """Read, solve, verify; raises InternalError if the plan found is not legal."""
@@ -376,7 +371,7 @@ def plan_read_network(
     deadline: Deadline,
     start: RunStarter = silent_run,
     read_seconds: float = 0.0,
-    known: Callable[[Problem], WarmStart | None] = nothing_known,
+    known: Callable[[Problem], WarmStart | None] = lambda _: None,
 ) -> Outcome:
     """Solve and verify for a network that is already read; raises InternalError if the plan found is not legal.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,12 +30,10 @@ from onchip.api.results import (
 from onchip.arch.sizes import bytes_of
 from onchip.errors import UsageError
 from onchip.ir.layer import Layer
-from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.search.strategy.start import RunStarter, silent_run
+from onchip.search.budget.limits import Limits, Progress
+from onchip.search.strategy.start import RunStarter, interruptible_run, silent_run
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from rich.console import RenderableType
 
     from onchip.api.fuse import FusionRequest
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from onchip.reports.program.outcome import Outcome
     from onchip.reports.schedule.outcome import FrontOutcome, ScheduleOutcome
     from onchip.reports.stack.outcome import FusionOutcome
-    from onchip.search.budget.clock import Deadline
 
 Listener: TypeAlias = Callable[[Progress], None]
 """A function that receives the best objective value so far and the proven bound."""
@@ -71,16 +69,7 @@ class Search:
         if workers < 1:
             raise UsageError(f"{workers} is no number of workers", place="workers", expected="at least 1")
         limits = Limits(time_limit, workers=workers, seed=seed)
-        return cls(limits, silent_run if progress is None else _told_to(progress))
-
-
-def _told_to(listener: Listener) -> RunStarter:
-    from onchip.search.strategy.start import interruptible_run
-
-    def start(limits: Limits, deadline: Deadline) -> AbstractContextManager[Run]:
-        return interruptible_run(limits, deadline, listener)
-
-    return start
+        return cls(limits, silent_run if progress is None else partial(interruptible_run, listener=progress))
 
 
 def plan(

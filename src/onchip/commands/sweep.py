@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,7 +22,6 @@ from onchip.sweeps.stored_row import RowFormat, ensure_exportable
 if TYPE_CHECKING:
     from onchip.sweeps.stored_row import StoredRow
     from onchip.sweeps.study import ParameterFields, Study, StudyFields
-    from onchip.sweeps.sweep import SweepOutcome, SweepProgress
 
 
 STUDY_SUFFIXES = (".yaml", ".yml")
@@ -111,8 +110,8 @@ def sweep_command(options: SweepOptions) -> int:
     """
     from onchip.api.results import View
     from onchip.sweeps.store import export_rows, query_of, rows_of_store
-    from onchip.sweeps.stored_row import columns_of, sweep_object, sweep_tables
-    from onchip.sweeps.sweep import ensure_columns, front_of, names_of_front
+    from onchip.sweeps.stored_row import columns_of, progress_text, sweep_object, sweep_tables
+    from onchip.sweeps.sweep import ensure_columns, front_of, names_of_front, run_sweep
 
     options.ensure_output_can_be_written()
     if options.answer is not None and options.output is not None:
@@ -123,7 +122,18 @@ def sweep_command(options: SweepOptions) -> int:
     study = options.study
     if study is not None:
         ensure_columns(front, study.columns)
-    outcome = None if study is None else _swept(options, study)
+    outcome = None
+    if study is not None:
+        flags: dict[str, Any] = {
+            "processes": options.workers,
+            "dask_address": options.dask,
+            "retries_failed": options.retry_failed,
+        }
+        with watched_run(Limits(), Deadline.after(None)) as run:
+            stopped, prunes = run.interrupt.is_set, not options.no_prune
+            outcome = run_sweep(
+                study, options.store, lambda told: say(progress_text(told)), stopped, prunes=prunes, **flags
+            )
     rows: Sequence[StoredRow] = rows_of_store(options.store, options.query)
     if outcome is not None and options.query is None:
         rows = [row for row in rows if row.study_sha256 == outcome.study_sha256]
@@ -133,14 +143,10 @@ def sweep_command(options: SweepOptions) -> int:
     if options.export is not None and options.output is not None:
         export_rows(tuple(rows), options.export, options.output)
     show_view(View((outcome, rows), sweep_object, sweep_tables), as_json=options.as_json)
-    return ExitCode.ANSWER if outcome is None else _code_of(outcome)
-
-
-def _code_of(outcome: SweepOutcome) -> ExitCode:
-    """Return the exit code: an answer even if some points failed, but not if all did."""
-    if not outcome.is_over:
-        return ExitCode.INTERRUPTED
-    return ExitCode.NO_ANSWER if outcome.progress.failed == outcome.progress.points else ExitCode.ANSWER
+    if outcome is None:
+        return ExitCode.ANSWER
+    all_failed = outcome.progress.failed == outcome.progress.points
+    return ExitCode.INTERRUPTED if not outcome.is_over else ExitCode.NO_ANSWER if all_failed else ExitCode.ANSWER
 
 
 def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> int:
@@ -152,21 +158,6 @@ def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> in
     write_file(output, content)
     show_words({"key": key, "output": str(output), "bytes": len(content)}, str(output), as_json=as_json)
     return ExitCode.ANSWER
-
-
-def _swept(options: SweepOptions, study: Study) -> SweepOutcome:
-    from onchip.sweeps.sweep import SweepRequest, run_sweep
-
-    study_and_store = study, options.store, options.workers
-    request = SweepRequest(*study_and_store, not options.no_prune, options.retry_failed, options.dask)
-    with watched_run(Limits(), Deadline.after(None)) as run:
-        return run_sweep(request, _tell, run.interrupt.is_set)
-
-
-def _tell(progress: SweepProgress) -> None:
-    from onchip.sweeps.stored_row import progress_text
-
-    say(progress_text(progress))
 
 
 NAME = "sweep"

@@ -282,7 +282,7 @@ def sweep(
     from onchip.sweeps.store import rows_of_store
     from onchip.sweeps.stored_row import SweepRows
     from onchip.sweeps.study import read_study, study_of, study_of_value
-    from onchip.sweeps.sweep import SweepRequest, run_sweep
+    from onchip.sweeps.sweep import run_sweep
 
     objectives = [minimize] if isinstance(minimize, str) else list(minimize)
     given = {"sram": sram if isinstance(sram, str) else [*sram]} if sram is not None else {}
@@ -309,7 +309,7 @@ def sweep(
             fields["options"] = {**read, **(options or {})}
             study = study_of(study_of_value({"networks": sources, "verb": verb, **fields}), "sweep")
         dask, processes = (workers, 1) if isinstance(workers, str) else (None, workers)
-        outcome = run_sweep(SweepRequest(study, file, processes, dask_address=dask))
+        outcome = run_sweep(study, file, processes=processes, dask_address=dask)
         rows = rows_of_store(file)
     return SweepRows(row for row in rows if row.study_sha256 == outcome.study_sha256)
 

@@ -73,18 +73,24 @@ class Expression:
     """
 
     text: str
-    tree: ast.expr = field(init=False, repr=False, compare=False)
+    compute: Callable[[Mapping[str, Value]], Any] = field(init=False, repr=False, compare=False)
     names: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        tree = _parsed(self.text)
-        object.__setattr__(self, "tree", tree)
-        object.__setattr__(self, "names", frozenset(_names(tree, self.text, 0)))
+        if len(self.text) > GREATEST_LENGTH:
+            raise InputError("the expression is too long", expected=f"at most {GREATEST_LENGTH} characters")
+        try:
+            tree = ast.parse(_without_units(self.text).strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise InputError(f"{self.text!r} is no expression", expected=EXPECTED) from None
+        names = set[str]()
+        object.__setattr__(self, "compute", _compiled(tree, self.text, names, 0))
+        object.__setattr__(self, "names", frozenset(names))
 
     def value(self, values: Mapping[str, Value]) -> Value:
         """Return the value; None as soon as a part of it is None. Raises InputError for an undefined value."""
         try:
-            found: Value = _value(self.tree, values)
+            found: Value = self.compute(values)
         except (ArithmeticError, TypeError, ValueError) as error:
             raise InputError(f"{self.text!r} has no value: {error}", expected="an expression that has one") from None
         if isinstance(found, float) and not math.isfinite(found):
@@ -105,15 +111,6 @@ class Expression:
             raise InputError(f"{self.text!r} names {unknown[0]!r}, which is nothing", expected=expected)
 
 
-def _parsed(text: str) -> ast.expr:
-    if len(text) > GREATEST_LENGTH:
-        raise InputError("the expression is too long", expected=f"at most {GREATEST_LENGTH} characters")
-    try:
-        return ast.parse(_without_units(text).strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InputError(f"{text!r} is no expression", expected=EXPECTED) from None
-
-
 def _without_units(text: str) -> str:
     """Return the text with sizes as numbers of bytes; quoted strings are unchanged."""
     parts, at = [], 0
@@ -123,34 +120,53 @@ def _without_units(text: str) -> str:
     return "".join([*parts, _SIZE.sub(lambda size: str(parse_size(size[1])), text[at:])])
 
 
-def _names(node: ast.expr, text: str, depth: int) -> list[str]:
-    """Return the names of an expression; raises InputError for any other Python syntax."""
+def _compiled(node: ast.expr, text: str, names: set[str], depth: int) -> Callable[[Mapping[str, Value]], Any]:
+    """Return an expression as a function of the values of names, and add the names that it uses.
+
+    Raises InputError for any other Python syntax.
+    """
     if depth > GREATEST_DEPTH:
         raise InputError(f"{text!r} is nested too deeply", expected=f"at most {GREATEST_DEPTH} levels")
     if (name := _dotted(node)) is not None:
-        return [name]
-    parts = _parts(node)
-    if parts is None:
-        raise InputError(f"{text!r} is no expression of a study", expected=EXPECTED)
-    return [name for part in parts for name in _names(part, text, depth + 1)]
+        names.add(name)
+        return operator.itemgetter(name)
 
+    def inner(*parts: ast.expr) -> list[Callable[[Mapping[str, Value]], Any]]:
+        return [_compiled(part, text, names, depth + 1) for part in parts]
 
-def _parts(node: ast.expr) -> list[ast.expr] | None:
-    """Return the subexpressions of an expression; None for disallowed syntax."""
     match node:
         case ast.Constant(value=value) if value is None or type(value) in (int, float, str, bool):
-            return []
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return [left, right]
-        case ast.UnaryOp(op=ast.USub() | ast.Not() | ast.UAdd(), operand=operand):
-            return [operand]
-        case ast.BoolOp(values=values):
-            return values
+            return lambda _: value
+        case ast.BinOp(left=left, op=binary, right=right) if type(binary) in _BINARY:
+            first, second = inner(left, right)
+            return lambda values: _of_two(binary, first(values), second(values))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            (one,) = inner(operand)
+            return lambda values: not one(values)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as op, operand=operand):
+            (signed,) = inner(operand)
+            sign = operator.neg if isinstance(op, ast.USub) else operator.pos
+            return lambda values: None if (found := signed(values)) is None else sign(found)
+        case ast.BoolOp(op=op, values=parts):
+            conditions, joined = inner(*parts), all if isinstance(op, ast.And) else any
+            return lambda values: joined(one(values) for one in conditions)
         case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARED for op in ops):
-            return [left, *others]
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS and arguments:
-            return arguments
-    return None
+            ends = inner(left, *others)
+
+            def compared(values: Mapping[str, Value]) -> bool:
+                found = [one(values) for one in ends]
+                return all(_compared(op, *pair) for op, *pair in zip(ops, found, found[1:], strict=False))
+
+            return compared
+        case ast.Call(func=ast.Name(id=called), args=arguments, keywords=[]) if called in _FUNCTIONS and arguments:
+            given, function = inner(*arguments), _FUNCTIONS[called]
+
+            def applied(values: Mapping[str, Value]) -> Value:
+                found = [one(values) for one in given]
+                return None if None in found else function(*found)
+
+            return applied
+    raise InputError(f"{text!r} is no expression of a study", expected=EXPECTED)
 
 
 def _dotted(node: ast.expr) -> str | None:
@@ -159,31 +175,6 @@ def _dotted(node: ast.expr) -> str | None:
     if isinstance(node, ast.Attribute) and (before := _dotted(node.value)) is not None:
         return f"{before}.{node.attr}"
     return None
-
-
-def _value(node: ast.expr, values: Mapping[str, Value]) -> Any:  # noqa: ANN401 - arithmetic of both kinds of numbers
-    if (name := _dotted(node)) is not None:
-        return values[name]
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.BinOp(left=left, op=op, right=right):
-            return _of_two(op, _value(left, values), _value(right, values))
-        case ast.UnaryOp(op=op, operand=operand):
-            inner = _value(operand, values)
-            if isinstance(op, ast.Not):
-                return not inner
-            return None if inner is None else (-inner if isinstance(op, ast.USub) else inner)
-        case ast.BoolOp(op=op, values=parts):
-            results = (_value(part, values) for part in parts)
-            return all(results) if isinstance(op, ast.And) else any(results)
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            ends = [_value(one, values) for one in (left, *others)]
-            return all(_compared(op, *pair) for op, *pair in zip(ops, ends, ends[1:], strict=False))
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            given = [_value(argument, values) for argument in arguments]
-            return None if None in given else _FUNCTIONS[name](*given)
-    raise AssertionError(ast.dump(node))
 
 
 def _of_two(op: ast.operator, left: Value, right: Value) -> Value:

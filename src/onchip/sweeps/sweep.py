@@ -42,6 +42,7 @@ from onchip.sweeps.point import (
     number_of,
 )
 from onchip.sweeps.processes import (
+    DaskCluster,
     LocalProcesses,
     answer_in_own_process,
     answer_point,
@@ -388,22 +389,6 @@ MANY_POINTS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class SweepRequest:
-    """A study, its store, and the workers that compute it.
-
-    `workers` are processes of this machine, unless there is a Dask scheduler at `dask_address`. Without `prunes` every
-    point is computed; with `retries_failed` failed points are computed again.
-    """
-
-    study: Study
-    store: Path
-    workers: int = 1
-    prunes: bool = True
-    retries_failed: bool = False
-    dask_address: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SweepOutcome:
     """The outcome of a study: its hash in the store, the state of its points, and whether it is finished."""
 
@@ -414,46 +399,51 @@ class SweepOutcome:
 
 @phase("sweeping")
 def run_sweep(
-    request: SweepRequest,
+    study: Study,
+    store_file: Path,
     tell: Callable[[SweepProgress], None] = lambda _: None,
     is_stopped: Callable[[], bool] = lambda: False,
+    *,
+    processes: int = 1,
+    dask_address: str | None = None,
+    prunes: bool = True,
+    retries_failed: bool = False,
 ) -> SweepOutcome:
-    """Answer every point of a study that its store does not contain.
+    """Answer every point of a study that its store does not contain, in processes or by the workers of a scheduler.
+
+    Without `prunes` every point is computed; with `retries_failed` failed points are computed again.
 
     Raises InputError, before anything is computed, for unknown or unsuitable networks, machines and parameters, and for
     an unusable store.
     """
-    resolver = PointResolver(request.study)
+    resolver = PointResolver(study)
     questions = resolver.questions()
-    workers = _workers(request)
+    workers = _workers(study, processes, dask_address)
     try:
         if len(questions) >= MANY_POINTS:
             workers.begin(len(questions))
         points = resolver.points(questions)
         distinct = {point.key: point for point in points}
-        with Store.for_writing(request.store) as store:
-            study_sha256 = store.add_study(request.study.name, points)
+        with Store.for_writing(store_file) as store:
+            study_sha256 = store.add_study(study.name, points)
             known = store.known(distinct)
-            if request.retries_failed:
+            if retries_failed:
                 known = {key: answer for key, answer in known.items() if answer.status is not PointStatus.FAILED}
             progress = SweepProgress(len(distinct), kept_before=len(known))
-            chains = [Bisection(keys) for keys in chains_of(request.study, distinct, prunes=request.prunes)]
+            chains = [Bisection(keys) for keys in chains_of(study, distinct, prunes=prunes)]
             is_over = Sweep(store, workers, distinct, chains, progress, tell, is_stopped).run(known)
         return SweepOutcome(study_sha256, progress, is_over)
     finally:
         workers.close()
 
 
-def _workers(request: SweepRequest) -> Workers:
-    limits = request.study.limits
-    if request.dask_address is None:
-        return LocalProcesses(answer_point, request.workers, limits, partial(prepare_for, request.study.verb))
-    from onchip.sweeps.processes import DaskCluster
-
+def _workers(study: Study, processes: int, dask_address: str | None) -> Workers:
+    limits, prepare = study.limits, partial(prepare_for, study.verb)
+    if dask_address is None:
+        return LocalProcesses(answer_point, processes, limits, prepare)
     if limits == PointLimits():
-        return DaskCluster.at(request.dask_address, answer_point)
-    in_own_process = partial(answer_in_own_process, answer_point, limits, partial(prepare_for, request.study.verb))
-    return DaskCluster.at(request.dask_address, in_own_process)
+        return DaskCluster.at(dask_address, answer_point)
+    return DaskCluster.at(dask_address, partial(answer_in_own_process, answer_point, limits, prepare))
 
 
 def chains_of(study: Study, points: Mapping[str, SweepPoint], *, prunes: bool) -> list[list[str]]:

@@ -63,13 +63,17 @@ def all_described(options: type) -> Iterator[tuple[Field[Any], Described]]:
             yield one, found
 
 
+def meaning_of(one: Field[Any], described: Described) -> str:
+    """Return the meaning of an option as a field: the flag of one that is true by default makes it false."""
+    return f"False: {described.help}" if one.default is True and described.is_flag else described.help
+
+
 def documented(options: type[KindT]) -> type[KindT]:
     """Add the descriptions of the fields of an options dataclass to its docstring."""
     named = []
     for one, found in all_described(options):
-        negated = "False: " if one.default is True and found.is_flag else ""
         default = f" By default {found.default}." if found.default else ""
-        named.append(f"{one.name}\n    {negated}{found.help}{default}")
+        named.append(f"{one.name}\n    {meaning_of(one, found)}{default}")
     options.__doc__ = "\n".join((options.__doc__ or "", "\nAttributes\n----------", *named, ""))
     return options
 
