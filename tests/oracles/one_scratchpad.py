@@ -15,6 +15,7 @@ from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from oracles.one_plan import packed_bytes
 from oracles.packing import fits, most_bytes_alive
 
 Rectangle = tuple[int, int, int]  # start, stop (half-open steps), bytes
@@ -184,10 +185,9 @@ def _whole_lives(problem: Problem, order: tuple[Operator, ...]) -> tuple[Rectang
 
 
 def _fits_at_each_step(memory: Memory, rectangles: tuple[Rectangle, ...], steps: int) -> bool:
-    return all(
-        sum(size for start, stop, size in rectangles if start <= step < stop) <= memory.capacity_bytes
-        for step in range(steps)
-    )
+    """Return True if at each step the live tensors fit, one above the other, each at an aligned offset."""
+    live = ([size for start, stop, size in rectangles if start <= step < stop] for step in range(steps))
+    return all(packed_bytes(sizes, memory.alignment_bytes) <= memory.capacity_bytes for sizes in live)
 
 
 @cache

@@ -6,7 +6,7 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
 from onchip.memory.decisions import non_compulsory_cost, schedule_of_moves
 from onchip.memory.spill.min_peak import min_peak_bytes
-from onchip.memory.spill.search import SearchOutcome
+from onchip.memory.spill.search import BestFirstSearch, SearchOutcome
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
@@ -30,3 +30,10 @@ def cost_of(indexed: IndexedProblem, outcome: SearchOutcome) -> int:
     assert outcome.moves is not None
     assert sorted(move.operator for move in outcome.moves) == list(range(indexed.operator_count))
     return non_compulsory_cost(indexed, schedule_of_moves(indexed, outcome.moves))
+
+
+def least_cost(indexed: IndexedProblem) -> int:
+    """Return the optimum that one worker finds without options, which tests compare with brute force."""
+    cost = BestFirstSearch(indexed, Run()).solve().cost
+    assert cost is not None
+    return cost

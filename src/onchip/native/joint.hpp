@@ -1,6 +1,6 @@
 // Joint search over order and residencies: best-first search over partial plans that proves the least transfer cost.
 //
-// docs/search.md proves that each part is exact; `tests/oracles/joint_search.py` is a plain version.
+// docs/search.md proves that each part is exact.
 //
 // Terms. Operators and tensors are numbered from 0; units are of the scratchpad's alignment. A state is a partial plan:
 // the executed operators, the resident tensors, and those with a copy in DRAM that later operators still read. A tensor

@@ -3,7 +3,7 @@
 // Terms. Between consecutive uses, a tensor stays at its address or is reloaded for the second use. A window is a few
 // consecutive steps of the order. Tensors that cross its ends keep their addresses: an extra first operator writes the
 // incoming ones, an extra last operator reads the outgoing ones. The window's problem numbers its operators from 1, and
-// its tensors in ascending order. `tests/oracles/placed_plan.py` is a plain version.
+// its tensors in ascending order.
 
 #pragma once
 
