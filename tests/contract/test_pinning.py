@@ -149,7 +149,7 @@ def test_where_its_residencies_have_no_addresses_nothing_is_mended() -> None:
     thesis = PinningModel(indexed, range(indexed.operator_count), Run())
     chosen = schedule_of(thesis, solve_mip(thesis.model, Run())).residencies
     rectangles = tuple(sorted((r.start, r.stop, indexed.sizes_bytes[r.tensor]) for r in chosen))
-    assert not packs(rectangles, problem.memories[0])
+    assert not packs(rectangles, problem.memories[0].capacity_bytes, 1)
 
     result = solve_as_thesis(problem, Run())
     assert (result.status, result.stopped_by) == (Status.UNKNOWN, Stop.NO_PACKING)

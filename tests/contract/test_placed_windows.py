@@ -111,7 +111,7 @@ def test_a_plan_that_is_none_is_refused(order: list[int], stays: list[tuple[int,
 
 def found_by_beam(
     indexed: IndexedProblem, width: int, soon: int, seed: int = 0
-) -> tuple[int, OperatorSchedule, list[int]]:
+) -> tuple[int, OperatorSchedule, tuple[int, ...]]:
     """Return the cost, schedule and offsets in bytes that a beam over orders and offsets finds."""
     beam = OrderBeam(
         layout_tensors(indexed),

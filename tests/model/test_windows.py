@@ -17,12 +17,11 @@ def problem_of(seed: int, order: Order = Order.FREE) -> Problem:
 
 def uses_by_order(problem: Problem, indexed: IndexedProblem) -> list[list[list[int]]]:
     """Return per order and tensor the steps in which it is an operand."""
-    index = {operator.name: i for i, operator in enumerate(problem.graph.operators)}
     found = []
     for order in orders(problem):
         uses: list[list[int]] = [[] for _ in indexed.tensors]
         for step, operator in enumerate(order):
-            for tensor in indexed.operand_lists[index[operator.name]]:
+            for tensor in indexed.operand_lists[operator]:
                 uses[tensor].append(step)
         found.append(uses)
     return found
@@ -33,11 +32,10 @@ def test_every_order_keeps_to_the_windows(seed: int) -> None:
     problem = problem_of(seed)
     indexed = IndexedProblem.of(problem)
     windows = Windows.of(indexed)
-    index = {operator.name: i for i, operator in enumerate(problem.graph.operators)}
     ever: list[set[int]] = [set() for _ in problem.graph.operators]
     for order in orders(problem):
         for step, operator in enumerate(order):
-            ever[index[operator.name]].add(step)
+            ever[operator].add(step)
     for operator_index, steps in enumerate(ever):
         window = windows.steps[operator_index]
         assert steps <= set(window)

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ortools.sat.python import cp_model
 
-from oracles.one_plan import Question
+from oracles.one_scratchpad import Question
 
 
 def bounds_of_traffic(question: Question, capacity: int, seconds: float) -> tuple[int, int | None]:

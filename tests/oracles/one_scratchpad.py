@@ -1,24 +1,25 @@
-"""Exhaustive answers for tiny problems: every order, every choice of kept tensors, every packing.
+"""Exhaustive answers for tiny problems in one scratchpad: every order, every gap between uses, every address.
 
-The code is plain, and shares only data types with the methods that it checks.
+A `Question` is numbers. Problems are turned into questions; nothing else is shared with the methods that are checked.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
-from onchip.answer.problem import Order, Problem
-from onchip.arch.memory import Memory
+from onchip.answer.problem import Order as GivenOrFree
+from onchip.answer.problem import Problem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from oracles.one_plan import packed_bytes
-from oracles.packing import fits, most_bytes_alive
+from oracles.packing import Buffer, fits
 
-Rectangle = tuple[int, int, int]  # start, stop (half-open steps), bytes
+Order = tuple[int, ...]
+"""Operators by number, in the order in which they run."""
 
 
 def random_graph(seed: int, operators: int = 7, window: int = 6, greatest_size: int = 9) -> Graph:
@@ -75,53 +76,112 @@ def _as_output(tensor: Tensor) -> Tensor:
     return Tensor(tensor.name, tensor.size_bytes, Role.OUTPUT)
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`sizes` and `roles` by tensor; `reads` and `writes` (counted tensors only) by operator, in the given order."""
+
+    sizes: tuple[int, ...]
+    roles: tuple[str, ...]
+    reads: tuple[tuple[int, ...], ...]
+    writes: tuple[tuple[int, ...], ...]
+    alignment: int = 1
+
+    @classmethod
+    def of(cls, problem: Problem) -> Question:
+        """Return the numbers of a problem."""
+        number = {tensor.name: index for index, tensor in enumerate(problem.counted_tensors)}
+        tensors, operators = problem.counted_tensors, problem.graph.operators
+        return cls(
+            tuple(tensor.size_bytes for tensor in tensors),
+            tuple(str(tensor.role) for tensor in tensors),
+            tuple(tuple(number[name] for name in one.reads if name in number) for one in operators),
+            tuple(tuple(number[name] for name in one.outputs) for one in operators),
+            problem.memories[0].alignment_bytes,
+        )
+
+    def operands(self, operator: int) -> set[int]:
+        """Return the distinct operands of the operator."""
+        return {*self.reads[operator], *self.writes[operator]}
+
+    def orders(self) -> Iterator[Order]:
+        """Yield every order in which each operator follows the writers of its inputs."""
+        yield from self._orders_after(())
+
+    def _orders_after(self, done: Order) -> Iterator[Order]:
+        if len(done) == len(self.reads):
+            yield done
+        made = {tensor for operator in done for tensor in self.writes[operator]}
+        anywhere = {tensor for written in self.writes for tensor in written}
+        for operator in range(len(self.reads)):
+            if operator not in done and all(t in made or t not in anywhere for t in self.reads[operator]):
+                yield from self._orders_after((*done, operator))
+
+    def uses(self, order: Order) -> dict[int, list[int]]:
+        """Return the steps that need each tensor."""
+        uses: dict[int, list[int]] = {}
+        for step, operator in enumerate(order):
+            for tensor in self.operands(operator):
+                uses.setdefault(tensor, []).append(step)
+        return uses
+
+    @property
+    def required_bytes(self) -> int:
+        """Return M_R: the need of the most demanding operator."""
+        needs = ([self.sizes[t] for t in self.operands(o)] for o in range(len(self.reads)))
+        return max(packed_bytes(need, self.alignment) for need in needs)
+
+    def peak_of(self, order: Order) -> int:
+        """Return the most bytes live at once without spills, packed."""
+        return max(packed_bytes(sizes, self.alignment) for sizes in _live(KeepOrDrop(self, order).residencies(0)))
+
+    def least_peak(self) -> int:
+        """Return M_P: the least peak over all orders."""
+        return min(map(self.peak_of, self.orders()))
+
+    def least_arena(self, orders: Sequence[Order], capacity: int) -> int | None:
+        """Return the least capacity into which some order packs without spills; None if it is above `capacity`."""
+        lives = {KeepOrDrop(self, order).residencies(0) for order in orders}
+        arenas = range(min(map(self.peak_of, orders)), capacity + 1)
+        return next((arena for arena in arenas if any(packs(live, arena, self.alignment) for live in lives)), None)
+
+    def least_traffic(self, orders: Iterable[Order], capacity: int, *, with_addresses: bool = True) -> int | None:
+        """Return the least non-compulsory bytes of a legal plan in one of these orders; None if no plan is legal."""
+        if self.required_bytes > capacity:
+            return None
+        best: int | None = None
+        for order in orders:
+            choices, limit = KeepOrDrop(self, order), 8
+            while True:
+                within = limit if best is None else min(limit, best)
+                found = choices.cheapest_legal(capacity, within, with_addresses=with_addresses)
+                best = best if found is None else found
+                if found is not None or within == best or limit > choices.greatest_cost:
+                    break
+                limit *= 2
+        return best
+
+
+def orders(problem: Problem) -> Iterable[Order]:
+    """Return every topological order, or only the given one."""
+    is_given = problem.order is GivenOrFree.GIVEN
+    return [tuple(range(len(problem.graph.operators)))] if is_given else Question.of(problem).orders()
+
+
 def least_traffic(problem: Problem, *, with_addresses: bool = True) -> int | None:
     """Return the least non-compulsory bytes of any legal plan, or None if no plan is legal."""
-    best: int | None = None
-    for order in orders(problem):
-        choices = KeepOrDrop(problem, order)
-        limit = 8
-        while True:
-            within = limit if best is None else min(limit, best)
-            found = choices.cheapest_legal(problem.memories[0], within, with_addresses=with_addresses)
-            best = best if found is None else found
-            if found is not None or within == best or limit > choices.greatest_cost:
-                break
-            limit *= 2
-    return best
+    capacity = problem.memories[0].capacity_bytes
+    return Question.of(problem).least_traffic(orders(problem), capacity, with_addresses=with_addresses)
 
 
 def least_peak(problem: Problem) -> int | None:
     """Return the least arena of any plan without spills, or None if the scratchpad is too small for one."""
-    lives = {_whole_lives(problem, order) for order in orders(problem)}
-    capacities = range(min(map(most_bytes_alive, lives)), problem.memories[0].capacity_bytes + 1)
-    memories = (Memory("arena", capacity, problem.memories[0].alignment_bytes) for capacity in capacities)
-    return next((memory.capacity_bytes for memory in memories if any(packs(live, memory) for live in lives)), None)
+    return Question.of(problem).least_arena(list(orders(problem)), problem.memories[0].capacity_bytes)
 
 
-def orders(problem: Problem) -> Iterator[tuple[Operator, ...]]:
-    """Yield every topological order, or only the given one."""
-    if problem.order is Order.GIVEN:
-        yield problem.graph.operators
-        return
-    yield from _extensions(problem.graph, ())
-
-
-def _extensions(graph: Graph, done: tuple[Operator, ...]) -> Iterator[tuple[Operator, ...]]:
-    if len(done) == len(graph.operators):
-        yield done
-        return
-    for operator in graph.operators:
-        if operator not in done and all(graph.producer.get(name, None) in (None, *done) for name in operator.reads):
-            yield from _extensions(graph, (*done, operator))
-
-
-def _uses(problem: Problem, order: tuple[Operator, ...]) -> dict[str, list[int]]:
-    uses: dict[str, list[int]] = {}
-    for step, operator in enumerate(order):
-        for tensor in problem.operands(operator):
-            uses.setdefault(tensor.name, []).append(step)
-    return uses
+def packed_bytes(sizes: Sequence[int], alignment: int) -> int:
+    """Return the least capacity for all at once: all but the topmost are padded, so the most padded one is on top."""
+    padded = [-(-size // alignment) * alignment for size in sizes]
+    return min((sum(padded) - p + size for p, size in zip(padded, sizes, strict=True)), default=0)
 
 
 class KeepOrDrop:
@@ -130,67 +190,60 @@ class KeepOrDrop:
     The gap between two consecutive steps counts too: the tensor returns at another address.
     """
 
-    def __init__(self, problem: Problem, order: tuple[Operator, ...]) -> None:
-        self._graph = problem.graph
-        self._uses = _uses(problem, order)
-        self._steps = len(order)
-        self.gaps = [(name, gap) for name, uses in self._uses.items() for gap in pairwise(uses)]
-        self._gaps_of = {
-            name: [(index, gap) for index, (other, gap) in enumerate(self.gaps) if other == name] for name in self._uses
-        }
+    def __init__(self, question: Question, order: Order) -> None:
+        self._question = question
+        self._uses = question.uses(order)
+        self.gaps = [(tensor, gap) for tensor, uses in self._uses.items() for gap in pairwise(uses)]
 
     def cheaper_than(self, limit: int) -> list[tuple[int, int]]:
         """Return costs and choices (masks over the gaps), cheapest first."""
-        choices: list[tuple[int, int, frozenset[str]]] = [] if limit <= 0 else [(0, 0, frozenset())]
-        for index, (name, _) in enumerate(self.gaps):
-            tensor = self._graph.tensor[name]
+        choices: list[tuple[int, int, frozenset[int]]] = [] if limit <= 0 else [(0, 0, frozenset())]
+        for index, (tensor, _) in enumerate(self.gaps):
             for cost, cut, spilled in tuple(choices):
-                is_spilled = tensor.role is Role.ACTIVATION and name not in spilled
-                more = cost + tensor.size_bytes * (1 + is_spilled)
+                is_spilled = self._question.roles[tensor] == "activation" and tensor not in spilled
+                more = cost + self._question.sizes[tensor] * (1 + is_spilled)
                 if more < limit:
-                    choices.append((more, cut | 1 << index, spilled | {name}))
+                    choices.append((more, cut | 1 << index, spilled | {tensor}))
         return sorted((cost, cut) for cost, cut, _ in choices)
 
     @property
     def greatest_cost(self) -> int:
         """Return an upper bound on the cost of a choice."""
-        return 2 * sum(self._graph.tensor[name].size_bytes for name, _ in self.gaps)
+        return 2 * sum(self._question.sizes[tensor] for tensor, _ in self.gaps)
 
-    def cheapest_legal(self, memory: Memory, limit: int, *, with_addresses: bool) -> int | None:
+    def cheapest_legal(self, capacity: int, limit: int, *, with_addresses: bool) -> int | None:
         """Return the cost of the cheapest choice below `limit` that fits, and that packs if addresses count."""
+        alignment = self._question.alignment
         for cost, cut in self.cheaper_than(limit):
             residencies = self.residencies(cut)
-            if _fits_at_each_step(memory, residencies, self._steps) and (
-                not with_addresses or packs(residencies, memory)
+            if all(packed_bytes(sizes, alignment) <= capacity for sizes in _live(residencies)) and (
+                not with_addresses or packs(residencies, capacity, alignment)
             ):
                 return cost
         return None
 
-    def residencies(self, cut: int) -> tuple[Rectangle, ...]:
-        """Return a rectangle per residency."""
-        rectangles: list[Rectangle] = []
-        for name, uses in self._uses.items():
-            start, size = uses[0], self._graph.tensor[name].size_bytes
-            for index, (before, after) in self._gaps_of[name]:
-                if cut >> index & 1:
-                    rectangles.append((start, before + 1, size))
+    def residencies(self, cut: int) -> tuple[Buffer, ...]:
+        """Return the residencies: start and stop (half-open steps), and bytes."""
+        found: list[Buffer] = []
+        for tensor, uses in self._uses.items():
+            start, size = uses[0], self._question.sizes[tensor]
+            for index, (name, (before, after)) in enumerate(self.gaps):
+                if name == tensor and cut >> index & 1:
+                    found.append((start, before + 1, size))
                     start = after
-            rectangles.append((start, uses[-1] + 1, size))
-        return tuple(sorted(rectangles))
+            found.append((start, uses[-1] + 1, size))
+        return tuple(sorted(found))
 
 
-def _whole_lives(problem: Problem, order: tuple[Operator, ...]) -> tuple[Rectangle, ...]:
-    uses = _uses(problem, order)
-    return tuple(sorted((at[0], at[-1] + 1, problem.graph.tensor[name].size_bytes) for name, at in uses.items()))
-
-
-def _fits_at_each_step(memory: Memory, rectangles: tuple[Rectangle, ...], steps: int) -> bool:
-    """Return True if at each step the live tensors fit, one above the other, each at an aligned offset."""
-    live = ([size for start, stop, size in rectangles if start <= step < stop] for step in range(steps))
-    return all(packed_bytes(sizes, memory.alignment_bytes) <= memory.capacity_bytes for sizes in live)
+def _live(residencies: Sequence[Buffer]) -> list[list[int]]:
+    """Return the sizes that are live at the start of each residency; at no other step more are."""
+    return [
+        [size for start, stop, size in residencies if start <= at < stop]
+        for at in {start for start, _, _ in residencies}
+    ]
 
 
 @cache
-def packs(rectangles: tuple[Rectangle, ...], memory: Memory) -> bool:
+def packs(residencies: tuple[Buffer, ...], capacity: int, alignment: int) -> bool:
     """Return True if offsets within the capacity exist; raises TooLargeError if trying all would take minutes."""
-    return fits(rectangles, memory.capacity_bytes, memory.alignment_bytes)
+    return fits(residencies, capacity, alignment)

@@ -10,13 +10,13 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise, product
 
-from onchip.answer.problem import Order, Placement, Problem
+from onchip.answer.problem import Order as GivenOrFree
+from onchip.answer.problem import Placement, Problem
 from onchip.arch.memory import DRAM, Memory
-from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from oracles.instructions import Programs
 from oracles.machine import Machine, Net, Pad, Step
-from oracles.one_scratchpad import KeepOrDrop, orders
+from oracles.one_scratchpad import KeepOrDrop, Order, Question, orders
 
 Place = tuple[int, int, int, int]  # start, stop (half-open steps), bytes, mask of scratchpads
 
@@ -25,7 +25,7 @@ def least_bytes(problem: Problem, *, costliest: int = 10**9) -> int | None:
     """Return the least non-compulsory bytes below `costliest` of a legal plan without links; None without one."""
     best: int | None = None
     for order in orders(problem):
-        choices = KeepOrDrop(problem, order)
+        choices = KeepOrDrop(Question.of(problem), order)
         limit = 8
         while True:
             within = min(limit, costliest if best is None else best)
@@ -54,21 +54,17 @@ def least_arenas(problem: Problem) -> int | None:
     return None
 
 
-def _is_legal(problem: Problem, order: tuple[Operator, ...], cut: int) -> bool:
+def _is_legal(problem: Problem, order: Order, cut: int) -> bool:
     places = _places(problem, order, cut)
     if places is None or any(not mask for *_, mask in places):
         return False
     return packs_into(tuple(sorted(places)), problem.memories)
 
 
-def _places(problem: Problem, order: tuple[Operator, ...], cut: int) -> list[Place] | None:
+def _places(problem: Problem, order: Order, cut: int) -> list[Place] | None:
     """Return a place per residency; None if static placement forbids the tensor's mix of stays and evictions."""
-    uses: dict[str, list[int]] = {}
-    for step, operator in enumerate(order):
-        for tensor in problem.operands(operator):
-            uses.setdefault(tensor.name, []).append(step)
     places, gap = [], 0
-    for name, steps in uses.items():
+    for number, steps in Question.of(problem).uses(order).items():
         stretches = [[steps[0]]]
         for _, after in pairwise(steps):
             if cut >> gap & 1:
@@ -78,16 +74,16 @@ def _places(problem: Problem, order: tuple[Operator, ...], cut: int) -> list[Pla
             gap += 1
         if problem.placement is Placement.STATIC and len(stretches) > 1 and any(len(one) > 1 for one in stretches):
             return None
-        tensor = problem.graph.tensor[name]
+        tensor = problem.counted_tensors[number]
         places += [(s[0], s[-1] + 1, tensor.size_bytes, _mask(problem, order, tensor, s)) for s in stretches]
     return places
 
 
-def _mask(problem: Problem, order: tuple[Operator, ...], tensor: Tensor, steps: list[int]) -> int:
+def _mask(problem: Problem, order: Order, tensor: Tensor, steps: list[int]) -> int:
     return sum(
         1 << index
         for index, memory in enumerate(problem.memories)
-        if all(problem.operand(order[step], tensor) in memory.holds for step in steps)
+        if all(problem.operand(problem.graph.operators[order[step]], tensor) in memory.holds for step in steps)
     )
 
 
@@ -119,7 +115,7 @@ def packs_into(places: tuple[Place, ...], memories: tuple[Memory, ...]) -> bool:
 
 def least_cost_of_instructions(problem: Problem) -> int | None:
     """Return the least cost of transfers beyond the cheapest compulsory ones, over all programs, links included."""
-    order = tuple(range(len(problem.graph.operators))) if problem.order is Order.GIVEN else None
+    order = tuple(range(len(problem.graph.operators))) if problem.order is GivenOrFree.GIVEN else None
     is_static = problem.placement is Placement.STATIC
     return Programs(net_of(problem), machine_of(problem), order, is_static=is_static, most_states=10**7).least()
 

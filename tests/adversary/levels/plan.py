@@ -14,17 +14,8 @@ from typing import TypeAlias
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
 from oracles.byte_replay import ByteMachine, IllegalError, Network
-from oracles.one_plan import (
-    Order,
-    Question,
-    least_arena,
-    least_peak,
-    least_traffic,
-    packed_bytes,
-    peak_of,
-    required_bytes,
-)
 from oracles.one_plan_model import bounds_of_traffic
+from oracles.one_scratchpad import Order, Question, packed_bytes
 
 Names: TypeAlias = dict[str, str]
 BITS = (1, 3, 8, 8, 8, 16)
@@ -100,7 +91,7 @@ def _tensor(chance: random.Random, greatest: int, role: str) -> list[int | str]:
 
 def odd_capacity(chance: random.Random, question: Question) -> int:
     """Return a capacity at or next to the need of one operator or the peak of the given order; sometimes between."""
-    required, peak = required_bytes(question), peak_of(question, tuple(range(len(question.reads))))
+    required, peak = question.required_bytes, question.peak_of(tuple(range(len(question.reads))))
     edge = chance.choice((required, required, required, peak, chance.randint(required, peak)))
     return max(1, edge + chance.choice((-1, 0, 0, 0, 0, 1, 2)))
 
@@ -181,7 +172,7 @@ class Case:
     @property
     def need_bytes(self) -> int:
         """Return M_R, the bytes that the neediest operator requires."""
-        return required_bytes(self.question)
+        return self.question.required_bytes
 
     def need_of(self, operator: str) -> int:
         """Return the bytes that one operator needs."""
@@ -445,8 +436,7 @@ def _orders(case: Case, graph: Path) -> list[Order]:
 
 def _truth(case: Case, graph: Path, capacity: int) -> int | None:
     question, orders = case.question, _orders(case, graph)
-    best = least_arena if case.facts["objective"] == "peak" else least_traffic
-    return best(question, orders, capacity)
+    return (question.least_arena if case.facts["objective"] == "peak" else question.least_traffic)(orders, capacity)
 
 
 def _judged_plan(case: Case, ended: Ended, graph: Path) -> tuple[int, str | None]:
@@ -487,7 +477,7 @@ def _fault_of_order(case: Case, graph: Path, ended: Ended) -> str | None:
     if case.facts["order"] != "min-peak" or ended.code != 0 or "seconds" in case.facts:
         return None
     question, (order,) = case.question, _orders(case, graph)
-    peak, least = peak_of(question, order), least_peak(question)
+    peak, least = question.peak_of(order), question.least_peak()
     return None if peak == least else f"not of least peak: {peak} for {least}"
 
 
@@ -502,7 +492,7 @@ def _fault_of_infeasible(case: Case, ended: Ended, truth: int | None) -> str | N
         return None if need == case.need_of(answer["operator"]) > capacity else f"false need: {need}"
     is_given = case.facts["order"] == "given"
     orders = [tuple(range(len(case.question.reads)))] if is_given else list(case.question.orders())
-    least = least_arena(case.question, orders, sum(case.question.sizes) * 4)
+    least = case.question.least_arena(orders, sum(case.question.sizes) * 4)
     return None if least is not None and need <= least else f"false need: {need} for {least}"
 
 
@@ -523,14 +513,14 @@ def _judged_info(case: Case, ended: Ended) -> Verdict:
     if ended.code == 2:
         return Verdict(refused=True)
     question = replace(case.question, alignment=1)
-    truth = {"required_bytes": Case({**case.facts, "alignment": 1}).need_bytes, "min_peak_bytes": least_peak(question)}
+    truth = {"required_bytes": Case({**case.facts, "alignment": 1}).need_bytes, "min_peak_bytes": question.least_peak()}
     wrong = {key: (ended.answer.get(key), value) for key, value in truth.items() if ended.answer.get(key) != value}
     return Verdict(2, f"false budget: {wrong}" if wrong else None)
 
 
 def _judged_budget(case: Case, program: Program, graph: Path) -> Verdict:
     """Judge `--sram m_r`, `m_h` and `m_p` at the requested alignment."""
-    required, peak = case.need_bytes, least_peak(case.question)
+    required, peak = case.need_bytes, case.question.least_peak()
     for budget, capacity in (("m_r", required), ("m_h", (required + peak) // 2), ("m_p", peak)):
         facts = {**case.facts, "method": "exact", "objective": "traffic", "order": "given"}
         ended = program.ask(*_arguments(facts, graph, budget))

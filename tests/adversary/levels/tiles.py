@@ -18,7 +18,7 @@ from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import read_graph
 from onchip.ir.graph import Graph
 from onchip.model.timeline.mac_count import MacCount, recomputed_macs
-from oracles.one_scratchpad import KeepOrDrop, least_traffic
+from oracles.one_scratchpad import KeepOrDrop, Question, least_traffic
 from oracles.tilings import every_tiling, graphs_in_tiles, least_peak
 
 Shape = list[int]
@@ -378,7 +378,8 @@ class _Tilings:
         is_small = len(graph.operators) <= MOST_TILES_IN_PLANS
         if not is_small or memory.capacity_bytes // memory.alignment_bytes > MOST_PLACES:
             return None
-        return least_traffic(problem) if len(KeepOrDrop(problem, graph.operators).gaps) <= MOST_GAPS else None
+        gaps = KeepOrDrop(Question.of(problem), tuple(range(len(graph.operators)))).gaps
+        return least_traffic(problem) if len(gaps) <= MOST_GAPS else None
 
 
 def _greatest(problem: Problem, graph: Graph) -> int:
