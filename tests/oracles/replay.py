@@ -25,11 +25,15 @@ class Lying:
 
 @dataclass
 class Replayed:
-    """The state after a plan's instructions; `value` is the non-compulsory cost, or the sum of the arenas."""
+    """The state after a plan's instructions; `value` is the non-compulsory cost, or the sum of the arenas.
+
+    With `is_peak` only compulsory transfers are legal.
+    """
 
     net: Net
     machine: Machine
     is_peak: bool = False
+    may_run_again: frozenset[str] = frozenset()
     order: list[int] = field(default_factory=list)
     cost: int = 0
     lying: dict[tuple[int, int], Lying] = field(default_factory=dict)
@@ -38,6 +42,7 @@ class Replayed:
     been: set[int] = field(default_factory=set)
     stays: list[tuple[int, int]] = field(default_factory=list)
     tops: dict[int, int] = field(default_factory=dict)
+    peak_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.in_dram = {t for t in range(len(self.net.sizes)) if self.net.comes_from_outside(t)}
@@ -83,7 +88,7 @@ class Replayed:
         """Check the end of the plan; raises IllegalError."""
         for tensor, pad in list(self.lying):
             self._end(tensor, pad)
-        _must(len(self.order) == len(self.net.steps), "an operator has not run")
+        _must(len(set(self.order)) == len(self.net.steps), "an operator has not run")
         outputs = {t for t, role in enumerate(self.net.roles) if role == "output"}
         _must(outputs <= self.written, "an output was not written")
         _must(order != "given" or self.order == sorted(self.order), "not the given order")
@@ -103,6 +108,7 @@ class Replayed:
             _must(where != pad or apart, "overlap")
         self.lying[tensor, pad] = Lying(start, len(self.order))
         self.tops[pad] = max(self.tops.get(pad, 0), stop)
+        self.peak_bytes = max(self.peak_bytes, sum(self.net.sizes[one] for one, _ in self.lying))
 
     def _copy(self, tensor: int, source: int, target: int) -> None:
         _must((tensor, source, target) in self.machine.prices, "no way")
@@ -126,8 +132,8 @@ class Replayed:
         self.been |= {tensor} if source < 0 else set()
 
     def _compute(self, number: int) -> None:
-        _must(number not in self.order, "run twice")
         step = self.net.steps[number]
+        _must(number not in self.order or step.name in self.may_run_again, "run twice")
         for tensor in step.reads:
             operand = self.net.operand(tensor)
             places = [lying for (t, pad), lying in self.lying.items() if t == tensor and self._takes(pad, operand)]
@@ -135,6 +141,7 @@ class Replayed:
         for tensor in step.writes:
             pads = [pad for t, pad in self.lying if t == tensor]
             _must(len(pads) == 1 and self._takes(pads[0], "output"), "no single place to write")
+            _must(not self.lying[tensor, pads[0]].has_bytes, "writes what is there")
             self.lying[tensor, pads[0]].has_bytes = True
             self.been.add(tensor)
         self.order.append(number)
@@ -143,9 +150,18 @@ class Replayed:
         return operand in self.machine.pads[pad].holds
 
 
-def replayed(plan: Json, net: Net, machine: Machine, *, objective: str, order: str, placement: str) -> Replayed:
+def replayed(
+    plan: Json,
+    net: Net,
+    machine: Machine,
+    *,
+    objective: str,
+    order: str,
+    placement: str,
+    may_run_again: frozenset[str] = frozenset(),
+) -> Replayed:
     """Replay a plan file; raises IllegalError."""
-    state = Replayed(net, machine, is_peak=objective == "peak")
+    state = Replayed(net, machine, objective == "peak", may_run_again)
     for instruction in plan["instructions"]:
         state.do(instruction)
     state.finish(is_static=placement == "static", order=order)

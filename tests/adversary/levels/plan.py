@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
-from oracles.byte_replay import ByteMachine, IllegalError, Network
+from oracles.machine import Machine, Net, Pad, Step
 from oracles.one_plan_model import bounds_of_traffic
 from oracles.one_scratchpad import Order, Question, packed_bytes
+from oracles.replay import IllegalError, Replayed, replayed
 
 Names: TypeAlias = dict[str, str]
 BITS = (1, 3, 8, 8, 8, 16)
@@ -158,16 +159,29 @@ class Case:
         )
 
     @property
-    def network(self) -> Network:
+    def net(self) -> Net:
         """Return the input of the replay."""
         question = self.question
         counted = [n for n, role in enumerate(question.roles) if role != "parameter" or self.counts_parameters]
-        return Network(
-            {self.tensor(number): question.sizes[number] for number in counted},
-            {self.tensor(number): question.roles[number] for number in counted},
-            {self.operator(o): tuple(map(self.tensor, read)) for o, read in enumerate(question.reads)},
-            {self.operator(o): tuple(map(self.tensor, written)) for o, written in enumerate(question.writes)},
+        steps = (
+            Step(self.operator(at), *(tuple(dict.fromkeys(map(counted.index, one))) for one in operands))
+            for at, operands in enumerate(zip(question.reads, question.writes, strict=True))
         )
+        sizes = tuple(question.sizes[number] for number in counted)
+        roles = tuple(question.roles[number] for number in counted)
+        return Net(tuple(map(self.tensor, counted)), sizes, roles, tuple(steps))
+
+    def replayed(self, document: Facts, may_run_again: frozenset[str] = frozenset()) -> Replayed | str:
+        """Return the state after the whole plan, in any order, or its fault."""
+        net, memory, objective = self.net, document["memories"][0], document["result"]["objective"]
+        pad = Pad("sram", memory["capacity_bytes"], memory["alignment_bytes"], frozenset(("input", "weight", "output")))
+        ways = ((-1, 0), (0, -1))
+        machine = Machine((pad,), {(number, *way): size for number, size in enumerate(net.sizes) for way in ways})
+        asked = {"objective": "traffic" if objective == "traffic" else "peak", "order": "free", "placement": "dynamic"}
+        try:
+            return replayed(document, net, machine, **asked, may_run_again=may_run_again)
+        except IllegalError as error:
+            return str(error)
 
     @property
     def need_bytes(self) -> int:
@@ -188,15 +202,13 @@ NUMBERS = (-4, -2, -1, 1, 1, 2, 4)
 def fault_of_file(case: Case, path: Path, graph: Path, program: Program, answer: Facts) -> str | None:
     """Return a fault unless a file just written is legal, for `check` and the replay, and agrees with the answer."""
     document = json.loads(path.read_text())
-    machine = _replayed(case, document)
-    if isinstance(machine, str):
-        return f"illegal plan: {machine}"
-    moved = machine.moved_bytes - case.network.compulsory_bytes
-    value = machine.arena_bytes if case.facts["objective"] == "peak" else moved
-    if value != answer["objective_value"]:
-        return f"another value: {answer['objective_value']} is claimed, the plan has {value}"
-    if case.facts["order"] == "given" and machine.order != [case.operator(o) for o in range(len(machine.order))]:
-        return f"not in the given order: {machine.order}"
+    state = case.replayed(document)
+    if isinstance(state, str):
+        return f"illegal plan: {state}"
+    if state.value != answer["objective_value"]:
+        return f"another value: {answer['objective_value']} is claimed, the plan has {state.value}"
+    if case.facts["order"] == "given" and state.order != sorted(state.order):
+        return f"not in the given order: {state.order}"
     return _fault_of_check(case, document, path, graph, program)
 
 
@@ -216,38 +228,24 @@ def mutated_files(
     return MUTATIONS, None
 
 
-def _replayed(case: Case, document: Facts) -> ByteMachine | str:
-    """Return the machine after the whole plan, or its fault."""
-    memory, result = document["memories"][0], document["result"]
-    machine = ByteMachine(
-        case.network, memory["capacity_bytes"], memory["alignment_bytes"], result["objective"] == "peak"
-    )
-    try:
-        machine.run(document["instructions"])
-    except IllegalError as error:
-        return str(error)
-    return machine
-
-
 def _fault_of_check(case: Case, document: Facts, path: Path, graph: Path, program: Program) -> str | None:
     ended = program.ask("check", path, graph, "--json")
-    machine, result = _replayed(case, document), document["result"]
+    state, result = case.replayed(document), document["result"]
     if ended.code not in (0, 1, 2):
         return f"check ends badly: {ended.code} {ended.err[-300:]}"
-    if isinstance(machine, str):
-        return None if ended.code in (1, 2) else f"check passes an illegal plan: {machine}"
-    moved = machine.moved_bytes - case.network.compulsory_bytes
-    value = machine.arena_bytes if result["objective"] == "peak" else moved
+    if isinstance(state, str):
+        return None if ended.code in (1, 2) else f"check passes an illegal plan: {state}"
+    value = state.value
     is_true = value == result["objective_value"] >= result["lower_bound"] and (
         result["status"] == "FEASIBLE" or (result["status"] == "OPTIMAL" and result["lower_bound"] == value)
     )
     if (ended.code == 0) is not is_true:
         return f"check misjudges a legal plan: {ended.code}, {result} of {value}, {ended.answer.get('violations')}"
     recomputed = ended.answer["recomputed"]
-    figures = {"peak_bytes": machine.peak_bytes, "arena_bytes": machine.arena_bytes}
+    figures = {"peak_bytes": state.peak_bytes, "arena_bytes": sum(state.tops.values())}
     wrong = {key: (recomputed[key], figure) for key, figure in figures.items() if recomputed[key] != figure}
-    if recomputed["traffic"]["total"] != machine.moved_bytes:
-        wrong["traffic"] = (recomputed["traffic"]["total"], machine.moved_bytes)
+    if recomputed["traffic"]["total"] != state.cost:
+        wrong["traffic"] = (recomputed["traffic"]["total"], state.cost)
     return f"check counts otherwise: {wrong}" if wrong else None
 
 

@@ -14,7 +14,6 @@ from adversary.levels.plan import Case, mutate, network_facts, without_operator
 from onchip.answer.problem import Count, Objective, Order, Problem, Recomputation
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import read_graph
-from oracles.byte_replay import ByteMachine, IllegalError
 from oracles.recomputation import least_cost_with_recomputation
 
 MOST_TENSORS, MOST_OPERATORS = 7, 5
@@ -215,27 +214,16 @@ class PlanFiles:
         ended = self.program.ask("check", self.program.write(name, document), self.graph, "--json")
         if ended.code not in (0, 1, 2):
             return f"check ends badly: {ended.code} {ended.err[-300:]}"
-        machine, result = self._replayed(document), document["result"]
-        if isinstance(machine, str):
-            return None if ended.code in (1, 2) else f"check passes an illegal plan: {machine}"
-        value = self.case.cost_of(machine.order)
-        if result["objective"] == "traffic":
-            value += machine.moved_bytes - self.case.network.compulsory_bytes
+        state, result = self.case.replayed(document, self.case.may_run_again), document["result"]
+        order = [] if isinstance(state, str) else [state.net.steps[number].name for number in state.order]
+        if not isinstance(state, str) and document.get("order") == "given" and not self.case.runs_in_order(order):
+            state = "not in the given order"
+        if isinstance(state, str):
+            return None if ended.code in (1, 2) else f"check passes an illegal plan: {state}"
+        value = self.case.cost_of(order) + (state.value if result["objective"] == "traffic" else 0)
         is_true = value == result["objective_value"] >= result["lower_bound"] and (
             result["status"] == "FEASIBLE" or (result["status"] == "OPTIMAL" and result["lower_bound"] == value)
         )
         if (ended.code == 0) is not is_true:
             return f"check misjudges a legal plan: {ended.code}, {result} of {value}, {ended.answer.get('violations')}"
         return None
-
-    def _replayed(self, document: Facts) -> ByteMachine | str:
-        """Return the machine after the whole plan, or its fault."""
-        memory, is_still = document["memories"][0], document["result"]["objective"] == "recomputation"
-        capacity, alignment = memory["capacity_bytes"], memory["alignment_bytes"]
-        machine = ByteMachine(self.case.network, capacity, alignment, is_still, self.case.may_run_again)
-        try:
-            machine.run(document["instructions"])
-        except IllegalError as error:
-            return str(error)
-        is_given = document.get("order") == "given"
-        return "not in the given order" if is_given and not self.case.runs_in_order(machine.order) else machine
