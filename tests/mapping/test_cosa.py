@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
-from math import log2, prod
+from math import log2
 from pathlib import Path
-from random import Random
 
 import pytest
 from cosa.reading import cosa_objective
@@ -22,9 +20,8 @@ from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import layer_table
-from onchip.ir.layer import INPUT, LOOPS, OUTPUT, WEIGHT, Layer
+from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
 from onchip.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
-from onchip.mapping.cosa.program import RELATED, REUSED
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import check_array, check_memories
 from onchip.search.budget.limits import Limits, MipSolver, Run
@@ -83,17 +80,6 @@ def test_logarithms_above_what_cp_sat_lets_a_variable_be_lose_no_schedule() -> N
     assert found[0].objective_value == found[1].objective_value
 
 
-@pytest.mark.parametrize("solver", [MipSolver.HIGHS, MipSolver.SCIP])
-def test_solvers_agree(solver: MipSolver) -> None:
-    for name in ("_outputs_input.83", "_outputs_input.135"):
-        results = [
-            solve_as_cosa(LayerProblem(RESNET50[name], SIMBA), Run(Limits(solver=one)))
-            for one in (MipSolver.CP_SAT, solver)
-        ]
-        assert results[0].objective_value == results[1].objective_value
-        assert results[1].status is Status.OPTIMAL
-
-
 @pytest.mark.parametrize("machine", ["simba", "simba-cosa", "simba-64-pes", "simba-large-buffers"])
 @pytest.mark.parametrize("text", ["conv:n2k96c48p14q7r3s5", "conv:k64c64p56q56r3s3:groups64", "gemm:m24n1000k77"])
 def test_the_mapping_is_the_layer_on_the_machine(machine: str, text: str) -> None:
@@ -104,46 +90,6 @@ def test_the_mapping_is_the_layer_on_the_machine(machine: str, text: str) -> Non
     check_memories(LayerProblem(layer, accelerator), mapping)
     check_array(accelerator, mapping)
     assert result.objective_value == round(cosa_objective(layer, accelerator, mapping).total * VALUE_PER_BIT)
-
-
-@pytest.mark.slow
-def test_tiles_of_weights_and_sums_fit_their_buffers() -> None:
-    levels = {level.memory.name: level for level in SIMBA.levels}
-    for layer in RESNET50.values():
-        mapping = answer_of(solve_as_cosa(LayerProblem(layer, SIMBA), Run()))
-        for operand, bits in ((WEIGHT, 8), (OUTPUT, 24)):
-            for kept in mapping.kept(operand):
-                if kept.memory == "global_buffer":
-                    continue
-                level = levels[kept.memory]
-                inside = [loop for loop in mapping.nest[: kept.loops] if loop.along is None]
-                inside += [loop for loop in mapping.nest if loop.along in (level.serves or ())]
-                elements = prod(loop.size for loop in inside if loop.dimension in RELATED[operand])
-                assert elements * bits <= level.memory.capacity_bytes * 8, (layer, kept)
-
-
-def test_a_layer_is_computed_in_no_more_cycles_than_its_compute_term_says() -> None:
-    mapping = answer_of(solve_as_cosa(LayerProblem(SMALL, SIMBA), Run()))
-    assert log2(mapping.temporal_iterations) == pytest.approx(cosa_objective(SMALL, SIMBA, mapping).compute)
-
-
-def test_no_order_of_loops_saves_more_than_the_best_of_the_three() -> None:
-    random = Random(1)
-    for _ in range(50):
-        sizes = {loop: random.choice((0.0, 0.0, 1.0, log2(3), 5.0)) for loop in ("R", "P", "C", "K", "G")}
-        saved = max(_saved(order, sizes) for order in permutations(sizes))
-        of_three = [sum(sizes.get(n, 0) for loops in kept.values() for n in loops) for _, kept in REUSED]
-        assert saved == pytest.approx(max(of_three))
-
-
-def _saved(order: tuple[str, ...], sizes: dict[str, float]) -> float:
-    saved = 0.0
-    for related in RELATED.values():
-        for loop in order:
-            if loop in related and sizes[loop]:
-                break
-            saved += sizes[loop]
-    return saved
 
 
 @pytest.mark.slow
@@ -185,12 +131,6 @@ def test_large_primes_are_padded_where_asked() -> None:
     assert as_is.bounds == layer.bounds
     assert padded.bounds == layer.bounds | {"K": 80, "C": 14}
     assert padded.temporal_iterations < as_is.temporal_iterations
-
-
-def test_groups_are_a_loop_that_every_operand_follows() -> None:
-    mapping = answer_of(solve_as_cosa(LayerProblem(Layer(g=64, p=4, q=4, r=3, s=3), SIMBA), Run()))
-    assert mapping.bounds["G"] == 64
-    assert mapping.temporal_iterations < 64 * 16 * 9
 
 
 def test_a_layer_without_weights_is_mapped() -> None:
@@ -280,21 +220,3 @@ def test_an_objective_of_uneven_cuts_is_refused() -> None:
     assert top.loops < len(mapping.nest)
     with pytest.raises(MappingError, match="different loops"):
         cosa_objective(SMALL, SIMBA, uneven)
-
-
-def test_a_smaller_machine_is_never_better() -> None:
-    less = [
-        replace(level, memory=replace(level.memory, capacity_bytes=max(1, level.memory.capacity_bytes // 2)))
-        for level in SIMBA.levels
-    ]
-    smaller = Accelerator("smaller", (less[-1].memory,), tuple(less), None, SIMBA.array)
-    values = [solve_as_cosa(LayerProblem(SMALL, machine), Run()).objective_value for machine in (smaller, SIMBA)]
-    assert values[0] is not None
-    assert values[1] is not None
-    assert values[0] >= values[1]
-
-
-def test_loops_are_all_known_to_the_formulation() -> None:
-    reached = {loop for loops in RELATED.values() for loop in loops}
-    assert reached == set(LOOPS)
-    assert set(RELATED) == {*Operand}

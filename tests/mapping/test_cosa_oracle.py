@@ -113,22 +113,6 @@ def test_other_solvers_find_it_too(seed: int, solver: MipSolver) -> None:
     assert results[0].objective_value == results[1].objective_value
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        Layer(k=3, partial_bits=8),
-        Layer(k=3, r=2, partial_bits=8),
-        Layer(k=6, c=2, partial_bits=8),
-        Layer(k=2, c=6, partial_bits=8),
-        Layer(n=3, k=2, q=2, partial_bits=8),
-    ],
-)
-def test_loops_that_only_the_global_buffer_has_room_for_are_ordered_best(layer: Layer) -> None:
-    chain = Chain(({"weight": 1}, {"output": 1}, {"input": 64, "output": 192}), (1, 1, 1))
-    result = solve_as_cosa(LayerProblem(layer, chain.accelerator()), Run())
-    assert result.objective_value == pytest.approx(least_of(chain, layer) * VALUE_PER_BIT, abs=1)
-
-
 @pytest.mark.parametrize("holds", [("input", "weight"), ("input", "weight", "output"), ("weight", "output")])
 @pytest.mark.parametrize("seed", series(range(12), 8))
 def test_a_buffer_that_weights_share_counts_its_window_as_the_objective_does(seed: int, holds: tuple[str, ...]) -> None:

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from onchip.answer.problem import Problem, Rate
 from onchip.bounds.latency.latency_bounds import least_latency_bound, no_slower
-from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import ChannelSplits, Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.timed.homes import HomesOfOperands
 from onchip.memory.timed.solve import solve_for_latency
 from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
@@ -23,7 +21,7 @@ from onchip.search.budget.limits import Limits, Run
 from oracles.least_latency import TooManyProgramsError, ends_before
 from oracles.least_latency_states import TimedStates, some_program_ends_before
 from support.series import series
-from support.timed_answers import assert_no_floor_is_above_the_end
+from support.timed_answers import assert_no_floor_is_above_the_end, is_bound_proven
 from support.timed_problems import problem_of_several, timed_graph
 
 
@@ -36,29 +34,11 @@ def odd_problem(seed: int, operators: int) -> Problem:
     return problem_of_several(graph, capacities, random, links=random.choice([0, 0, 0.5]))
 
 
-def bound_holds(seed: int, operators: int, most_states: int) -> bool:
-    """Return True if the bound is proven by exhaustion; fail if some program ends before it."""
-    problem = odd_problem(seed, operators)
-    if HomesOfOperands(WaysToRun(problem)).unfit is not None:
-        return False
-    bound = least_latency_bound(problem)
-    try:
-        assert not some_program_ends_before(problem, bound.cycles, most_states), (seed, bound)
-    except TooManyProgramsError:
-        return False
-    return True
-
-
-@pytest.mark.slow
-def test_no_program_in_several_scratchpads_ends_before_a_bound() -> None:
-    assert sum(bound_holds(seed, 1 + seed % 4, most_states=200) for seed in range(80)) >= 30
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("part", series(range(16), 1))
 def test_no_program_in_several_scratchpads_ends_before_a_bound_of_four_thousand(part: int) -> None:
     seeds = range(250 * part, 250 * (part + 1))
-    assert sum(bound_holds(seed, 1 + seed % 4, most_states=300) for seed in seeds) >= 75
+    assert sum(is_bound_proven(odd_problem(seed, 1 + seed % 4), 300) for seed in seeds) >= 75
 
 
 def answers_alike(seed: int, operators: int, most_states: int) -> list[bool]:
@@ -75,13 +55,6 @@ def answers_alike(seed: int, operators: int, most_states: int) -> list[bool]:
         except TooManyProgramsError:
             continue
     return answers
-
-
-@pytest.mark.slow
-def test_states_of_several_scratchpads_answer_as_programs_do() -> None:
-    answers = [one for seed in range(12) for one in answers_alike(seed, 1, most_states=80)]
-    assert answers.count(True) >= 3
-    assert answers.count(False) >= 3
 
 
 @pytest.mark.slow

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -26,9 +26,57 @@ from onchip.ops.pointwise import JOINED, PLACED
 from onchip.ops.sequences import SEQUENCES
 from onchip.ops.slicing import AffineDimension, OperatorEntry, Outline, Span
 from onchip.ops.windows import WINDOWS, NoLayerError, loop_nests
-from oracles.window_reads import Index, WindowReads
 from support.one_node_models import RULES, one_node
 from support.onnx_networks import read
+
+Index = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WindowReads:
+    """A convolution, transposed convolution or pool, with the padding `pads` before each pixel dimension."""
+
+    kind: str
+    source: Index
+    output: Index
+    kernel: Index
+    strides: Index
+    dilations: Index
+    pads: Index
+    groups: int = 1
+
+    def __iter__(self) -> Iterator[tuple[Index, Index, Index]]:
+        """Yield the elements of output, input and weight of each multiplication; a pool's weight is all ones."""
+        meetings = [self._meetings(at) for at in range(len(self.kernel))]
+        for batch in range(self.output[0]):
+            for written, seen, weight in self._channels():
+                for pixels in product(*meetings):
+                    to, source, tap = zip(*pixels, strict=True)
+                    yield (batch, written, *to), (batch, seen, *source), (*weight, *tap)
+
+    def _channels(self) -> Iterator[tuple[int, int, Index]]:
+        """Yield an output channel, an input channel that it reads, and their position in the weight."""
+        written, read = self.output[1] // self.groups, self.source[1] // self.groups
+        if "Pool" in self.kind:
+            yield from ((channel, channel, (channel, 0)) for channel in range(self.output[1]))
+            return
+        for group, k, c in product(range(self.groups), range(written), range(read)):
+            to, source = group * written + k, group * read + c
+            yield to, source, ((source, k) if self.kind == "ConvTranspose" else (to, c))
+
+    def _meetings(self, at: int) -> Sequence[tuple[int, int, int]]:
+        """Return the pixels of output and input that meet along one dimension, and the tap that joins them."""
+        outside, inside = self.output[2 + at], self.source[2 + at]
+        if self.kind.startswith("Global"):
+            return [(0, pixel, 0) for pixel in range(inside)]
+        moved, still = (inside, outside) if self.kind == "ConvTranspose" else (outside, inside)
+        met = []
+        for pixel, tap in product(range(moved), range(self.kernel[at])):
+            other = pixel * self.strides[at] + tap * self.dilations[at] - self.pads[at]
+            if 0 <= other < still:
+                met.append((other, pixel, tap) if self.kind == "ConvTranspose" else (pixel, other, tap))
+        return met
+
 
 NEVER_CUT = {"Einsum", "MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv", "LpPool", "GlobalLpPool"}
 """Kinds for which no slice is known to run."""

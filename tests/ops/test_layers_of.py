@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from itertools import product
 from math import prod
 
 import pytest
@@ -11,7 +10,7 @@ from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import bundled_networks, layer_table, layer_tables
 from onchip.ir.graph import Graph
-from onchip.ir.layer import Axis, Layer
+from onchip.ir.layer import Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.layers_of import NetworkLayers, Precision, layers_of
@@ -59,12 +58,6 @@ def why_not(kind: str, inputs: list[Shape], parameters: list[Shape], output: Sha
     return left_out.why
 
 
-def contributions(axis: Axis, outputs: int, taps: int) -> int:
-    """Return the number of products with inputs within the axis."""
-    places = (p * axis.stride + r * axis.dilation - axis.padding for p, r in product(range(outputs), range(taps)))
-    return sum(0 <= place < axis.size for place in places)
-
-
 def test_a_convolution_has_its_attributes() -> None:
     attributes: dict[str, AttributeValue] = {
         "kernel_shape": [3, 5], "strides": [2, 1], "dilations": [1, 2], "pads": [1, 0, 1, 0], "group": 2,
@@ -106,29 +99,6 @@ def test_dimensions_along_which_nothing_slides_are_a_batch(kernel: Shape, expect
 def test_a_window_along_four_dimensions_is_left_out() -> None:
     why = why_not("Conv", [(1, 3, 4, 8, 8, 8)], [(5, 3, 3, 3, 3, 3)], (1, 5, 2, 6, 6, 6))
     assert "more than three dimensions" in why
-
-
-TRANSPOSED = [
-    (stride, kernel, pad, inputs)
-    for stride, kernel, pad, inputs in product((1, 2, 3), range(1, 6), range(3), (1, 4, 5))
-    if (inputs - 1) * stride + kernel > 2 * pad
-]
-
-
-@pytest.mark.parametrize(("stride", "kernel", "pad", "inputs"), TRANSPOSED)
-def test_a_transposed_convolution_multiplies_what_its_definition_does(
-    stride: int, kernel: int, pad: int, inputs: int
-) -> None:
-    """The definition multiplies each input by each tap, at i * stride + k - pad if that is an output."""
-    outputs = (inputs - 1) * stride + kernel - 2 * pad
-    attributes: dict[str, AttributeValue] = {"strides": [stride], "kernel_shape": [kernel], "pads": [pad, pad]}
-    found = layers_of(graph_of("ConvTranspose", [(1, 2, inputs)], [(2, 3, kernel)], (1, 3, outputs), attributes))
-    products = sum(0 <= i * stride + k - pad < outputs for i, k in product(range(inputs), range(kernel)))
-    layers = found.layers.values()
-    assert sum(contributions(layer.axes[1], layer.q, layer.s) for layer in layers) == products
-    assert all((layer.k, layer.c) == (3, 2) and layer.axes[1].size <= inputs for layer in layers)
-    if kernel >= stride:
-        assert sum(layer.q for layer in layers) == outputs
 
 
 def test_padding_that_follows_from_the_output_is_not_taken_for_none() -> None:

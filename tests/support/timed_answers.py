@@ -1,15 +1,19 @@
-"""Checks of least latency: the plan is legal and ends as claimed, and lower bounds on the way are below its end."""
+"""Checks of least latency: plans are legal and end as claimed, and no program ends before a lower bound."""
 
 from __future__ import annotations
 
 from random import Random
 
 from onchip.answer.document import Claim
-from onchip.answer.problem import Objective
+from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult
+from onchip.bounds.latency.latency_bounds import least_latency_bound
+from onchip.bounds.latency.ways_to_run import WaysToRun
+from onchip.memory.timed.homes import HomesOfOperands
 from onchip.verify.verifier import verify
-from oracles.least_latency_states import TimedStates
+from oracles.least_latency import TooManyProgramsError
+from oracles.least_latency_states import TimedStates, some_program_ends_before
 
 
 def assert_ends_as_claimed(result: SearchResult[Plan]) -> None:
@@ -34,3 +38,15 @@ def assert_no_floor_is_above_the_end(states: TimedStates, random: Random, most_s
         if not longer:
             return
         state = random.choice(longer)
+
+
+def is_bound_proven(problem: Problem, most_states: int) -> bool:
+    """Return True if the bound is proven by exhaustion; fail if some program ends before it."""
+    if HomesOfOperands(WaysToRun(problem)).unfit is not None:
+        return False
+    bound = least_latency_bound(problem)
+    try:
+        assert not some_program_ends_before(problem, bound.cycles, most_states), (problem, bound)
+    except TooManyProgramsError:
+        return False
+    return True

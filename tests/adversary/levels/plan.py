@@ -14,8 +14,7 @@ from typing import TypeAlias
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
 from oracles.machine import Machine, Net, Pad, Step
-from oracles.one_plan_model import bounds_of_traffic
-from oracles.one_scratchpad import Order, Question, packed_bytes
+from oracles.one_scratchpad import Order, Question, bounds_of_traffic, packed_bytes
 from oracles.replay import IllegalError, Replayed, replayed
 
 Names: TypeAlias = dict[str, str]

@@ -13,16 +13,18 @@ from math import prod
 from pathlib import Path
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
-from adversary.fusing import KINDS, graph_file, random_network
+from adversary.fusing import KINDS, graph_file
+from adversary.fusing import random_network as network_of_layers
 from onchip.answer.problem import Count, Objective, Problem
 from onchip.arch.memory import Memory
-from onchip.formats.own.graph_json import read_graph
+from onchip.formats.own.graph_json import graph_to_json, read_graph
 from onchip.ir.graph import Graph
 from onchip.model.timeline.mac_count import MacCount, recomputed_macs
 from oracles.one_scratchpad import KeepOrDrop, Question, least_traffic
 from oracles.tilings import every_tiling, graphs_in_tiles, least_peak
+from support.tiled import Attributes, Network
 
-MOST_TILINGS, MOST_TILES = 300, 12
+MOST_TILINGS, MOST_TILES = 500, 12
 MOST_TILES_IN_PLANS, MOST_GAPS, MOST_PLACES = 5, 6, 64
 SECONDS, PATIENCE = 20, 6
 """A limit, and how many times it may take on a machine that has other things to do."""
@@ -31,12 +33,38 @@ SECONDS, PATIENCE = 20, 6
 KINDS_OF_WHOLE_MAPS = (*KINDS, "Gate", "Gate", "Spread", "Spread", "Softmax", "Concat", "Concat")
 
 
-def _network(chance: random.Random) -> Facts:
+def random_network(chance: random.Random) -> Facts:
     """Return the graph file of a network without crops: tiles load only a part of an input that is cropped."""
     while True:
-        graph: Facts = graph_file(random_network(chance, KINDS_OF_WHOLE_MAPS))
+        graph: Facts = graph_file(network_of_layers(chance, KINDS_OF_WHOLE_MAPS))
         if all(operator["kind"] != "Slice" for operator in graph["operators"]):
             return graph
+
+
+def chain_of_windows(chance: random.Random) -> Facts:
+    """Return the graph file of two to four operators in a row whose windows overlap along the rows.
+
+    The borders between tiles then matter more than the tiles. Some maps are read twice.
+    """
+    network = Network(8)
+    made = [network.input(1, chance.choice((1, 1, 2)), chance.randint(2, 6), 1)]
+    for _ in range(chance.randint(2, 4)):
+        shape, kind = network.shape(made[-1]), chance.choice(("Conv", "Conv", "Conv", "MaxPool", "Add"))
+        kernel, stride, padding = chance.choice((1, 2, 3)), chance.choice((1, 1, 1, 2)), chance.choice((0, 1))
+        rows = (shape[2] + 2 * padding - kernel) // stride + 1
+        if kind == "Add" or rows < 1 or padding >= kernel:
+            alike = [name for name in made if network.shape(name) == shape]
+            made.append(network.add("Add", [made[-1], chance.choice(alike)], shape))
+            continue
+        window: Attributes = {"kernel_shape": [kernel, 1], "strides": [stride, 1], "pads": [padding, 0, padding, 0]}
+        weights = []
+        if kind == "Conv":
+            groups = chance.choice((1, shape[1]))
+            window["group"] = groups
+            weights = [network.parameter(shape[1], shape[1] // groups, kernel, 1)]
+        made.append(network.add(kind, made[-1:], (1, shape[1], rows, 1), weights, window))
+    found: Facts = json.loads(graph_to_json(network.graph()))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +76,7 @@ class TilesLevel:
 
     def generate(self, chance: random.Random) -> Facts:
         """Return a network and a scratchpad of some share of the largest operator's need."""
-        graph = _network(chance)
+        graph = chance.choice((random_network, chain_of_windows, chain_of_windows))(chance)
         need = max(_need_bytes(graph, operator) for operator in graph["operators"])
         share = chance.choice((0.2, 0.3, 0.5, 0.6, 0.8, 0.9, 1.0))
         return {
