@@ -19,7 +19,7 @@ from onchip.native import least_arena
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from onchip.verify.rules import Rule
-from oracles.packing import fits, most_bytes_alive
+from oracles.packing import fits
 from support.diamond import Program
 from support.series import series
 
@@ -154,10 +154,3 @@ def test_fixed_buffers_that_overlap_are_infeasible(onchip: Program, tmp_path: Pa
     file.write_text("id,lower,upper,size,offset\na,0,4,64,0\nb,3,5,64,32\nc,0,5,1,\n")
     assert onchip("pack", file, "--minimize").code == 3
     assert onchip("pack", file, "--capacity", "1MiB").code == 3
-
-
-def test_the_most_live_bytes_are_those_of_every_step() -> None:
-    for problem in cases(43, 300):
-        free = replace(problem, buffers=tuple(replace(one, offset_bytes=None) for one in problem.buffers))
-        rectangles = [(one.start, one.stop, one.size_bytes) for one in free.buffers]
-        assert least_arena_bytes(replace(free, alignment_bytes=1)) == most_bytes_alive(rectangles)

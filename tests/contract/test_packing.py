@@ -77,19 +77,6 @@ def test_the_exact_search_alone_agrees_with_trying_every_place(half: int, proble
         assert is_legal(problem, Packing(attempt.offsets_bytes or ()))
 
 
-@pytest.mark.slow
-@settings(max_examples=120, deadline=None)
-@given(problem=problems(), repair_rounds=st.sampled_from([0, 60]))
-def test_pack_agrees_with_trying_every_place(problem: PackingProblem, repair_rounds: int) -> None:
-    result = pack(problem, Run(), repair_rounds=repair_rounds)
-
-    assert (result.answer is not None) is is_packable(problem)
-    if result.answer is not None:
-        assert is_legal(problem, result.answer)
-    else:
-        assert result.status is Status.INFEASIBLE
-
-
 @pytest.mark.parametrize("part", series(range(2), 1))
 def test_brimful_problems_are_packed_or_proven_unpackable(part: int) -> None:
     problems = [problem for seed in range(2000 * part, 2000 * (part + 1)) if (problem := brimful(seed)) is not None]
@@ -117,22 +104,6 @@ def test_cp_sat_agrees_with_trying_every_place(problem: PackingProblem) -> None:
     assert (result.answer is not None) is is_packable(problem)
     if result.answer is not None:
         assert is_legal(problem, result.answer)
-
-
-@settings(max_examples=40, deadline=None)
-@given(problem=problems(greatest_size=4))
-def test_the_least_capacity_is_the_least_at_which_the_is_packable(problem: PackingProblem) -> None:
-    roomy = PackingProblem(problem.buffers, sum(b.size_bytes + 3 for b in problem.buffers), problem.alignment_bytes)
-
-    result = least_capacity(roomy, Run())
-
-    least = next(
-        capacity
-        for capacity in range(1, roomy.capacity_bytes + 1)
-        if is_packable(PackingProblem(roomy.buffers, capacity, roomy.alignment_bytes))
-    )
-    assert (result.status, result.objective_value, result.lower_bound) == (Status.OPTIMAL, least, least)
-    assert is_legal(roomy, result.answer)
 
 
 @settings(max_examples=40, deadline=None)
