@@ -18,8 +18,7 @@ from onchip.memory.timed.solve import solve_for_latency
 from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
-from oracles.least_latency import TooManyProgramsError, ends_before
-from oracles.least_latency_states import TimedStates, some_program_ends_before
+from oracles.least_latency import TimedStates, TooManyProgramsError, ends_before, some_program_ends_before
 from support.series import series
 from support.timed_answers import assert_no_floor_is_above_the_end, is_bound_proven
 from support.timed_problems import problem_of_several, timed_graph

@@ -10,8 +10,7 @@ from onchip.answer.problem import Problem
 from onchip.answer.result import Status
 from onchip.memory.timed.solve import solve_for_latency
 from onchip.search.budget.limits import Limits, Run
-from oracles.least_latency import TooManyProgramsError, ends_before, in_all_bands
-from oracles.least_latency_states import TimedStates, some_program_ends_before
+from oracles.least_latency import TimedStates, TooManyProgramsError, ends_before, in_all_bands, some_program_ends_before
 from support.series import series
 from support.timed_answers import assert_no_floor_is_above_the_end
 from support.timed_problems import timed_graph, timed_problem

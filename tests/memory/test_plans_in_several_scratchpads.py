@@ -27,8 +27,7 @@ from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import LatencyPlacing, LatencyRoom
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify
-from oracles.least_latency import TooManyProgramsError
-from oracles.least_latency_states import some_program_ends_before
+from oracles.least_latency import TooManyProgramsError, some_program_ends_before
 from support.series import series
 from support.timed_answers import assert_ends_as_claimed
 from support.timed_problems import problem_of_several, timed_graph

@@ -12,8 +12,7 @@ from onchip.bounds.latency.latency_bounds import least_latency_bound
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.memory.timed.homes import HomesOfOperands
 from onchip.verify.verifier import verify
-from oracles.least_latency import TooManyProgramsError
-from oracles.least_latency_states import TimedStates, some_program_ends_before
+from oracles.least_latency import TimedStates, TooManyProgramsError, some_program_ends_before
 
 
 def assert_ends_as_claimed(result: SearchResult[Plan]) -> None:

@@ -17,8 +17,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from oracles.byte_clock import clocked
-from oracles.least_latency import TooManyProgramsError
-from oracles.least_latency_states import some_program_ends_before
+from oracles.least_latency import TooManyProgramsError, some_program_ends_before
 from oracles.machine import Machine, Net
 from oracles.replay import IllegalError, replayed
 
