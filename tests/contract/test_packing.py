@@ -28,7 +28,7 @@ from onchip.memory.allocate.sections import greatest_sum, sections_of
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from oracles.packing import most_bytes_alive
-from support.packable import brimful, full_at_every_step, is_packable
+from support.packable import brimful, drawn_buffers, full_at_every_step, is_packable
 from support.series import HALVES, series
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
@@ -38,22 +38,11 @@ CAPACITY = 1048576
 @st.composite
 def problems(draw: st.DrawFn, greatest_size: int = 6) -> PackingProblem:
     """Draw a tiny problem, often with a full memory."""
-    buffers = draw(
-        st.lists(
-            st.builds(
-                lambda start, life, size: Buffer(start, start + life, size),
-                st.integers(0, 6),
-                st.integers(1, 5),
-                st.integers(1, greatest_size),
-            ),
-            min_size=1,
-            max_size=9,
-        )
-    )
+    found = tuple(draw(drawn_buffers(greatest_size, 9)))
     alignment = draw(st.sampled_from((1, 1, 2, 3)))
-    rectangles = tuple((b.start, b.stop, b.size_bytes) for b in buffers)
+    rectangles = tuple((b.start, b.stop, b.size_bytes) for b in found)
     capacity = most_bytes_alive(rectangles) + draw(st.integers(0, 4))
-    return PackingProblem(tuple(buffers), capacity, alignment)
+    return PackingProblem(found, capacity, alignment)
 
 
 def is_legal(problem: PackingProblem, packing: Packing | None) -> bool:

@@ -16,6 +16,7 @@ from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_static_packing
 from onchip.verify.rules import Rule
 from oracles.packing import fewest_bytes_outside, least_capacity
+from support.packable import drawn_buffers
 
 
 @st.composite
@@ -24,21 +25,10 @@ def problems(draw: st.DrawFn) -> StaticPackingProblem:
     memories = [
         StaticMemory(draw(st.integers(1, 12)), 1, draw(st.integers(0, 3))) for _ in range(draw(st.integers(1, 2)))
     ]
-    buffers = draw(
-        st.lists(
-            st.builds(
-                lambda start, life, size: Buffer(start, start + life, size),
-                st.integers(0, 4),
-                st.integers(1, 4),
-                st.integers(1, 6),
-            ),
-            min_size=1,
-            max_size=5,
-        )
-    )
+    found = tuple(draw(drawn_buffers(6, 5, last_start=4, greatest_life=4)))
     rest = len(memories)
-    pins = [draw(st.sampled_from([None, None, None, *range(rest + 1)])) for _ in buffers]
-    return problem_of(tuple(buffers), (*memories, StaticMemory()), tuple(pins), rest)
+    pins = [draw(st.sampled_from([None, None, None, *range(rest + 1)])) for _ in found]
+    return problem_of(found, (*memories, StaticMemory()), tuple(pins), rest)
 
 
 def problem_of(

@@ -7,10 +7,27 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hypothesis import reject
+from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.memory.allocate.exact import least_arena_bytes
 from oracles.packing import TooLargeError, fits
+
+
+def drawn_buffers(
+    greatest_size: int, most: int, last_start: int = 6, greatest_life: int = 5
+) -> st.SearchStrategy[list[Buffer]]:
+    """Draw some buffers that start and end within few steps."""
+    return st.lists(
+        st.builds(
+            lambda start, life, size: Buffer(start, start + life, size),
+            st.integers(0, last_start),
+            st.integers(1, greatest_life),
+            st.integers(1, greatest_size),
+        ),
+        min_size=1,
+        max_size=most,
+    )
 
 
 def is_packable(problem: PackingProblem, kept: Iterable[Buffer] | None = None) -> bool:
