@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -49,6 +48,7 @@ from onchip.simulate.machine import (
 from onchip.transform.groups.tile_graph import with_all_parameters
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify
+from support.plan_states import Refusal
 from support.plan_tables import LEGAL
 from support.programs import (
     CHAIN,
@@ -63,6 +63,7 @@ from support.programs import (
     linked,
     sram,
 )
+from support.refusal_table import REFUSALS
 from support.runs import inputs_of, run_seeded
 from support.several import corrupted_plans, scattered_plans
 from support.small_schedules import document, three
@@ -101,53 +102,19 @@ def test_every_tensor_is_compared_and_the_outputs_are_handed_out() -> None:
 
 
 IMPOSSIBLE = {
-    "ends beyond the capacity": (CHAIN.edited(2, "allocate a sram 10"), "outside its 12 bytes"),
-    "starts below address 0": (CHAIN.edited(2, "allocate a sram -1"), "outside its 12 bytes"),
-    "is misaligned": (CHAIN.of(memories=sram(16, 2)).edited(2, "allocate a sram 5"), "at no multiple of 2"),
-    "is allocated twice": (CHAIN.edited(2, "allocate a sram 4", "allocate a sram 4"), "'a' has a place"),
-    "is freed where it is not": (CHAIN.edited(4, "free y sram"), "'y' has no place"),
-    "is loaded without a copy in DRAM": (SPILLED.edited(4), "DRAM has no 'a'"),
-    "is loaded without a place": (CHAIN.edited(0), "'x' has no place"),
-    "is copied out of nowhere": (CHAIN.edited(8, "copy y sram dram", "copy a sram dram"), "'a' has no place"),
-    "is copied past DRAM": (TWO_SCRATCHPADS.edited(1, "copy x left right"), "no link leads from 'left' to 'right'"),
-    "is copied from DRAM to itself": (CHAIN.edited(1, "copy x dram dram"), "no link leads"),
-    "is moved against a link": (linked(MOVED, ("right", "left")), "no link leads from 'left' to 'right'"),
-    "is written into two scratchpads": (
-        TWO_SCRATCHPADS.edited(7, "compute g", "free y left").without(6),
-        "'g' writes 'y', which has places in 'left', 'right'",
-    ),
-    "is moved to where it has no place": (MOVED.without(3), "'x' has no place in 'right'"),
-    "is moved from where it has no place": (MOVED.without(0, 1), "'x' has no place in 'left'"),
-    "is read as input among the outputs": (
-        HELD.without(6, 7, 8),
-        "'g' needs 'a', which is in no scratchpad that holds in",
-    ),
-    "is read as weight among the inputs": (
-        HELD.edited(2, "allocate w inputs 8").edited(3, "copy w dram inputs"),
-        "'f' needs 'w', which is in no scratchpad that holds weights",
-    ),
-    "is written among the inputs": (
-        HELD.without(6, 7, 8).edited(4, "allocate a inputs 4"),
-        "'f' needs 'a', which is in no scratchpad that holds outputs",
-    ),
-    "is read but nowhere": (CHAIN.edited(3, "free x sram", "compute f"), "'f' needs 'x', which is in no"),
-    "is written but nowhere": (CHAIN.edited(2), "'f' needs 'a', which is in no"),
-    "is unknown": (CHAIN.edited(2, "allocate ghost sram 4"), "no tensor 'ghost'"),
-    "is not counted": (CHAIN.edited(2, "allocate w sram 4"), "no tensor 'w'"),
-    "is run but unknown": (CHAIN.edited(3, "compute ghost"), "no operator 'ghost'"),
-    "is placed in an unknown scratchpad": (CHAIN.edited(2, "allocate a attic 4"), "no scratchpad 'attic'"),
-    "is copied to an unknown scratchpad": (CHAIN.edited(1, "copy x dram attic"), "no scratchpad 'attic'"),
-    "is placed in DRAM": (CHAIN.edited(2, "allocate a dram 4"), "no scratchpad 'dram'"),
-    "is never written to DRAM": (CHAIN.edited(8), "DRAM has no network output 'y'"),
+    *(Rule.UNKNOWN_TENSOR, Rule.UNKNOWN_OPERATOR, Rule.UNKNOWN_MEMORY, Rule.UNCOUNTED_PARAMETER, Rule.DRAM_ALLOCATED),
+    *(Rule.NEGATIVE_OFFSET, Rule.MISALIGNED, Rule.BEYOND_CAPACITY, Rule.ALLOCATED_TWICE, Rule.FREED_NOT_RESIDENT),
+    *(Rule.NO_STATE, Rule.OUTPUT_NEVER_WRITTEN, Rule.COPY_TO_ITSELF, Rule.TARGET_NOT_ALLOCATED, Rule.NOT_IN_DRAM),
+    *(Rule.SOURCE_NOT_RESIDENT, Rule.NO_LINK, Rule.OPERAND_NOT_RESIDENT, Rule.OPERAND_NOT_HELD, Rule.OUTPUT_NOT_HELD),
+    *(Rule.OUTPUT_IN_SEVERAL, Rule.OUTPUT_NOT_RESIDENT),
 }
+"""Rules that no machine can break."""
 
 
-@pytest.mark.parametrize("what", IMPOSSIBLE)
-def test_the_machine_refuses_what_cannot_be(what: str) -> None:
-    case, message = IMPOSSIBLE[what]
-    assert verify(case.problem, case.plan).violations
-    with pytest.raises(MachineError, match=re.escape(message)):
-        run_seeded(case.problem, case.plan)
+@pytest.mark.parametrize("refusal", [one for one in REFUSALS if one.rule in IMPOSSIBLE], ids=str)
+def test_the_machine_refuses_what_cannot_be(refusal: Refusal) -> None:
+    with pytest.raises(MachineError, match=r"step|network output"):
+        run_seeded(refusal.illegal.problem, refusal.illegal.plan)
 
 
 def test_an_impossible_instruction_is_named_by_step_and_index() -> None:
