@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from math import inf, isclose, sqrt
 
 from adversary.frame import Ended, Facts, Json, Program, Verdict
-from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
+from adversary.levels.map import printed_mapping
+from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
@@ -255,7 +256,8 @@ class Case:
     @property
     def mapping(self) -> LayerMapping | None:
         """Return the printed mapping."""
-        return _mapping(self.ended.answer.get("mapping"))
+        fields = self.ended.answer.get("mapping")
+        return None if fields is None else printed_mapping(fields)
 
     @property
     def objective(self) -> MappingObjective:
@@ -449,17 +451,3 @@ def _fault_of_variant(case: Case, program: Program) -> str | None:
     value = told["objective_value"]
     same = value == answer["objective_value"] or told["stopped_by"] != "completed"
     return None if same else f"another value under other names: {value} for {answer['objective_value']}"
-
-
-def _mapping(fields: Json) -> LayerMapping | None:
-    """Parse a printed mapping."""
-    if fields is None:
-        return None
-    nest = []
-    for text in fields["nest"]:
-        size, _, along = text[1:].partition("@")
-        nest.append(Loop(text[0], int(size), along or None))
-    kept = (
-        tuple(Kept(one["memory"], one["loops"]) for one in fields[operand]) for operand in ("input", "weight", "output")
-    )
-    return LayerMapping(tuple(nest), *kept)

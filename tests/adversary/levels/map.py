@@ -371,7 +371,7 @@ class MapCase:
             "--method", method, "--bits", self.facts["bits"], *given, *options, "--json",
         )  # fmt: skip
         fields = ended.answer.get("mapping")
-        return ended, None if fields is None else _mapping(fields)
+        return ended, None if fields is None else printed_mapping(fields)
 
     # Judgement of an answer
 
@@ -515,7 +515,8 @@ class MapCase:
         return f"{name} has {cost}, and exact {value}" if name == "loma" and is_worse else None
 
 
-def _mapping(fields: Facts) -> LayerMapping:
+def printed_mapping(fields: Facts) -> LayerMapping:
+    """Return the mapping that `map --json` printed."""
     nest = []
     for text in fields["nest"]:
         size, _, along = text[1:].partition("@")
