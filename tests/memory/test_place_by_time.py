@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import random
+from itertools import combinations
 
+import pytest
+
+from onchip.answer.packing import Buffer
 from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import Memory
+from onchip.memory.allocate import sections
 from onchip.memory.allocate.repair import FreeRanges, place_or_cut_by_time
 from onchip.memory.allocate.residencies import packing_problem
+from onchip.memory.allocate.sections import has_too_many_pairs
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions import schedule_of_moves
 from onchip.model.capacity.bounds import greatest_need
@@ -61,3 +67,19 @@ def test_what_is_placed_in_order_of_time_never_overlaps_at_any_capacity(seed: in
         for other_at, other in zip(offsets, buffers, strict=True):
             if one is not other and one.start < other.stop and other.start < one.stop:
                 assert at + one.size_bytes <= other_at or other_at + other.size_bytes <= at
+
+
+# Counts of buffers with overlapping live ranges, against their lists
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_pairs_are_counted_as_they_are_listed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    starts = [chance.randrange(30) for _ in range(chance.randrange(1, 40))]
+    buffers = [Buffer(start, start + chance.randrange(1, 12), 1) for start in starts]
+    pairs = sum(one.overlaps(other) for one, other in combinations(buffers, 2))
+
+    monkeypatch.setattr(sections, "MOST_PAIRS", pairs)
+    assert not has_too_many_pairs(buffers)
+    monkeypatch.setattr(sections, "MOST_PAIRS", pairs - 1)
+    assert has_too_many_pairs(buffers)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from itertools import combinations
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
-from onchip.model.lifetimes.indexed import IndexedProblem, mask_of
-from oracles.one_scratchpad import random_graph
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.bounds import inner_peak_bytes
+from onchip.model.lifetimes.indexed import LONG_MASK, IndexedProblem, Windows, bits, mask_of
+from oracles.one_scratchpad import orders, random_graph
+from support.series import in_one_test
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -42,3 +52,119 @@ def test_a_given_order_is_a_chain_of_predecessors() -> None:
     assert indexed.predecessor_lists == ((), *((at,) for at in range(indexed.operator_count - 1)))
     assert indexed.successors == (*((at,) for at in range(1, indexed.operator_count)), ())
     assert indexed.has_one_order
+
+
+# Long masks, which take a different code path, compared with short steps
+
+
+@pytest.mark.parametrize("greatest", [1, 63, LONG_MASK - 1, LONG_MASK, LONG_MASK + 1, 50_000])
+def test_a_mask_has_the_bits_that_were_asked_for(greatest: int) -> None:
+    chance = random.Random(greatest)
+    indices = sorted({greatest, *(chance.randrange(greatest) for _ in range(100))})
+    mask = mask_of(reversed(indices))
+
+    assert mask == sum(1 << index for index in indices)
+    assert list(bits(mask)) == indices
+
+
+def test_no_bits_are_no_mask() -> None:
+    assert mask_of(()) == 0
+    assert list(bits(0)) == []
+
+
+# Step windows compared with all orders
+
+
+def problem_of(seed: int, order: Order = Order.FREE) -> Problem:
+    return Problem(random_graph(seed, 6), (Memory("sram", 1000),), order=order, count=Count.ALL)
+
+
+def uses_by_order(problem: Problem, indexed: IndexedProblem) -> list[list[list[int]]]:
+    """Return per order and tensor the steps in which it is an operand."""
+    found = []
+    for order in orders(problem):
+        uses: list[list[int]] = [[] for _ in indexed.tensors]
+        for step, operator in enumerate(order):
+            for tensor in indexed.operand_lists[operator]:
+                uses[tensor].append(step)
+        found.append(uses)
+    return found
+
+
+@in_one_test("seed", range(20))
+def test_every_order_keeps_to_the_windows(seed: int) -> None:
+    problem = problem_of(seed)
+    indexed = IndexedProblem.of(problem)
+    windows = Windows.of(indexed)
+    ever: list[set[int]] = [set() for _ in problem.graph.operators]
+    for order in orders(problem):
+        for step, operator in enumerate(order):
+            ever[operator].add(step)
+    for operator_index, steps in enumerate(ever):
+        window = windows.steps[operator_index]
+        assert steps <= set(window)
+        assert min(steps) == window.start, "the earliest step is attained"
+        assert max(steps) == window.stop - 1, "the latest step is attained"
+
+
+@in_one_test("seed", range(20))
+def test_tensors_meet_only_in_shared_steps(seed: int) -> None:
+    problem = problem_of(seed)
+    indexed = IndexedProblem.of(problem)
+    windows = Windows.of(indexed)
+    for uses in uses_by_order(problem, indexed):
+        for first, second in combinations(range(len(indexed.tensors)), 2):
+            if uses[first] and uses[second]:
+                start = max(uses[first][0], uses[second][0])
+                stop = min(uses[first][-1], uses[second][-1]) + 1
+                assert set(range(start, stop)) <= set(windows.shared_steps(first, second))
+
+
+def test_a_tensor_that_is_dead_before_another_is_made_shares_no_step() -> None:
+    chain = Problem(random_graph(0, 6), (Memory("sram", 1000),), order=Order.GIVEN)
+    indexed = IndexedProblem.of(chain)
+    windows = Windows.of(indexed)
+    lives = windows.lifetimes
+    for first, second in combinations(range(len(indexed.tensors)), 2):
+        if lives[first] and lives[second] and lives[first].stop <= lives[second].start:
+            assert not windows.shared_steps(first, second)
+
+
+def test_a_given_order_leaves_one_step_to_each_operator() -> None:
+    windows = Windows.of(IndexedProblem.of(problem_of(1, Order.GIVEN)))
+    assert windows.steps == tuple(range(step, step + 1) for step in range(len(windows.steps)))
+
+
+# Bytes that a graph needs in addition to its inputs and outputs, compared with all tensors in each step
+
+
+def plainly(graph: Graph) -> int:
+    """Return the largest total size, over the steps, of activations that are live and of the workspace."""
+    most = 0
+    for step, operator in enumerate(graph.operators):
+        before = {name for one in graph.operators[:step] for name in one.outputs}
+        after = {name for one in graph.operators[step:] for name in one.inputs}
+        alive = (before & after) | set(operator.outputs)
+        sizes = [one.size_bytes for one in graph.tensors if one.name in alive and one.role is Role.ACTIVATION]
+        most = max(most, sum(sizes) + operator.workspace_bytes)
+    return most
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    names = ["x"]
+    tensors, operators = [Tensor("x", 7, Role.INPUT)], []
+    for step in range(draw(st.integers(1, 8))):
+        read = draw(st.lists(st.sampled_from(names), max_size=3, unique=True))
+        written = tuple(f"t{step}.{at}" for at in range(draw(st.integers(1, 2))))
+        operators.append(Operator(f"o{step}", "Any", tuple(read), written, workspace_bytes=draw(st.integers(0, 3))))
+        for name in written:
+            role = draw(st.sampled_from([Role.ACTIVATION, Role.ACTIVATION, Role.OUTPUT]))
+            tensors.append(Tensor(name, draw(st.integers(1, 9)), role))
+            names.append(name)
+    return Graph("graph", tuple(tensors), tuple(operators))
+
+
+@given(graphs())
+def test_it_is_what_lives_in_the_fullest_step(graph: Graph) -> None:
+    assert inner_peak_bytes(graph) == plainly(graph)

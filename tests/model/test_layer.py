@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
+from math import prod
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError, Move
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.problem import Count, Problem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.errors import AcceleratorError
 from onchip.ir.layer import INPUT, OUTPUT, Layer
 from onchip.model.accounting.accounting import INTERPRETER, ZIGZAG
+from onchip.model.capacity.bounds import operators_that_do_not_fit, places_of_operands
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import Accesses, layer_accesses
 from onchip.model.layer.ragged import boundaries
 from onchip.model.layer.tiles import MACS
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.unrolling.unrolling import padded_bound, prime_counts
 from oracles.loop_nest import run_nest
+from oracles.shared_bytes import random_sharing_graph
 from support.nests import random_case
 from support.series import series
 
@@ -174,3 +183,35 @@ def test_a_cost_has_its_mapping() -> None:
     mapping = LayerMapping((Loop("P", 2),), input=(Kept("buffer", 1),))
     for accounting in (INTERPRETER, ZIGZAG):
         assert layer_cost(LayerProblem(Layer(p=2), MACHINE), mapping, accounting).mapping is mapping
+
+
+# Fit in one scratchpad equals fit in the search for offsets over any number of scratchpads
+
+
+@pytest.mark.parametrize("seed", series(range(300), 100))
+def test_what_fits_into_the_only_scratchpad_is_what_the_search_finds_a_place_for(seed: int) -> None:
+    chance = random.Random(seed)
+    graph = random_sharing_graph(seed, greatest_size=chance.choice((3, 9)))
+    holds = chance.choice((tuple(Operand), tuple(Operand), (Operand.INPUT, Operand.OUTPUT), (Operand.INPUT,)))
+    memory = Memory("sram", chance.randint(1, 24), chance.choice((1, 2, 4, 5)), holds)
+    indexed = IndexedProblem.of(Problem(graph, (memory,), count=chance.choice(tuple(Count))))
+    found = [operator for operator in range(indexed.operator_count) if places_of_operands(indexed, operator) is None]
+    assert operators_that_do_not_fit(indexed) == tuple(found)
+
+
+# Prime factors of loop bounds
+
+
+@given(st.integers(1, 100_000))
+def test_factors_are_primes_that_multiply_to_the_bound(bound: int) -> None:
+    counts = prime_counts(bound)
+    assert prod(prime**count for prime, count in counts.items()) == bound
+    assert all(prime % divisor for prime in counts for divisor in range(2, int(prime**0.5) + 1))
+    assert list(counts) == sorted(counts)
+
+
+@given(st.integers(1, 2_000), st.sampled_from((2, 3, 5, 7, 11)))
+def test_a_padded_bound_is_the_least_without_large_primes(bound: int, largest: int) -> None:
+    padded = padded_bound(bound, largest)
+    assert max(prime_counts(padded), default=1) <= largest
+    assert all(max(prime_counts(less)) > largest for less in range(bound, padded))
