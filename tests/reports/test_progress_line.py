@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from onchip.reports.shared import output as shown
-from onchip.reports.shared.output import CLEAR_LINE, ProgressLine
+from onchip.reports.shared import output
+from onchip.reports.shared.output import CLEAR_LINE, COLUMNS, ProgressLine
 from onchip.search.budget.limits import Progress
 
 
@@ -36,7 +36,7 @@ def text_of(*told: Progress, limit_seconds: float | None = None) -> str:
 
 def drawn_in(seconds: float, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> str:
     """Return the stream after a phase that reports no progress, with lines drawn every millisecond."""
-    monkeypatch.setattr(shown, "SECONDS_BETWEEN_TICKS", 0.001)
+    monkeypatch.setattr(output, "SECONDS_BETWEEN_TICKS", 0.001)
     line = ProgressLine(stream, Clock())
     with line.during("reading"):
         deadline = time.perf_counter() + seconds
@@ -57,29 +57,29 @@ def test_the_limit_stands_beside_the_time() -> None:
     assert text_of(Progress(0.0, 4, 4, "search"), limit_seconds=60.0).startswith("1.2 s of 60 s  search: best 4")
 
 
-def test_a_phase_without_an_answer_of_its_own_does_not_hide_that_there_is_one() -> None:
-    told = text_of(Progress(0.0, 4096, 0, "first plan"), Progress(9.0, None, 1024, "search"))
-
-    assert told.endswith("search: best 4,096, bound 1,024, gap 75.0%")
+FOUND = Progress(0.0, 4096, 1024, "search")
 
 
-def test_the_bound_never_falls_and_the_answer_never_gets_worse() -> None:
-    told = text_of(Progress(0.0, 4096, 1024, "one stage"), Progress(9.0, 8192, 512, "another"))
-
-    assert told.endswith("another: best 4,096, bound 1,024, gap 75.0%")
-
-
-def test_without_an_answer_only_a_bound_that_says_something_is_shown() -> None:
-    assert text_of(Progress(0.0, None, 0, "search")).endswith("search: no answer yet")
-    assert text_of(Progress(0.0, None, 7, "search")).endswith("search: no answer yet, bound 7")
-
-
-def test_an_answer_of_nothing_has_no_gap() -> None:
-    assert text_of(Progress(0.0, 0, 0, "search")).endswith("best 0, bound 0, gap 0.0%")
-
-
-def test_a_phase_that_tells_nothing_has_no_figures() -> None:
-    assert text_of() == "1.2 s  searching"
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ([], "1.2 s  searching"),
+        (
+            [Progress(0.0, 4096, 0, "first plan"), Progress(9.0, None, 1024, "search")],
+            "best 4,096, bound 1,024, gap 75.0%",
+        ),
+        ([FOUND, Progress(9.0, 8192, 512, "another")], "another: best 4,096, bound 1,024, gap 75.0%"),
+        ([Progress(0.0, None, 0, "search")], "search: no answer yet"),
+        ([Progress(0.0, None, 7, "search")], "search: no answer yet, bound 7"),
+        ([Progress(0.0, 0, 0, "search")], "best 0, bound 0, gap 0.0%"),
+        ([Progress(0.0, 4096, 1024, "x" * 200)], "x…: best 4,096, bound 1,024, gap 75.0%"),
+        ([Progress(0.0, 8, 2, "layer 1 of 2, \x1b[2J\n")], "layer 1 of 2, ?[2J?: best 8, bound 2, gap 75.0%"),
+    ],
+)
+def test_the_best_answer_and_bound_of_all_phases_are_shown(told: list[Progress], shown: str) -> None:
+    text = text_of(*told)
+    assert text.endswith(shown)
+    assert len(text) < COLUMNS
 
 
 def test_a_phase_within_another_stands_in_its_place_while_it_lasts() -> None:
@@ -91,19 +91,6 @@ def test_a_phase_within_another_stands_in_its_place_while_it_lasts() -> None:
         assert "planning: best 8, bound 2" in line.text
 
 
-def test_a_long_phase_is_cut_before_its_figures() -> None:
-    told = text_of(Progress(0.0, 4096, 1024, "x" * 200))
-
-    assert len(told) < shown.COLUMNS
-    assert told.endswith("x…: best 4,096, bound 1,024, gap 75.0%")
-
-
-def test_a_name_from_a_file_tells_the_terminal_nothing() -> None:
-    assert text_of(Progress(0.0, 8, 2, "layer 1 of 2, \x1b[2J\n")).endswith(
-        "layer 1 of 2, ?[2J?: best 8, bound 2, gap 75.0%"
-    )
-
-
 def test_updates_in_quick_succession_are_not_all_shown() -> None:
     terminal = Terminal()
     line = ProgressLine(terminal)
@@ -113,12 +100,10 @@ def test_updates_in_quick_succession_are_not_all_shown() -> None:
     assert terminal.getvalue().count("search") < 20
 
 
-def test_work_that_tells_nothing_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "1.2 s  reading" in drawn_in(60.0, monkeypatch, Terminal())
-
-
-def test_the_line_is_taken_away_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert drawn_in(60.0, monkeypatch, Terminal()).endswith(CLEAR_LINE)
+def test_work_that_tells_nothing_is_seen_to_go_on_until_the_line_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = drawn_in(60.0, monkeypatch, Terminal())
+    assert "1.2 s  reading" in drawn
+    assert drawn.endswith(CLEAR_LINE)
 
 
 def test_the_line_is_taken_away_where_a_phase_fails() -> None:

@@ -99,12 +99,12 @@ def parse(shape: type[ShapeT], file_format: Format, text: str | bytes, file: str
     return value
 
 
-def validate(shape: type[ShapeT], encoded: bytes, file_format: Format, file: str) -> ShapeT:
-    """Validate JSON that is known to be sound; raises the format's error, with file and place."""
+def validate(shape: type[ShapeT], value: object, file_format: Format, file: str) -> ShapeT:
+    """Return a value of JSON as a value of `shape`; raises the format's error, with file and place."""
     from pydantic import ValidationError
 
     try:
-        return cast("ShapeT", _validator(shape).validate_json(encoded))
+        return cast("ShapeT", _validator(shape).validate_json(json.dumps(value).encode()))
     except ValidationError as error:
         raise first_error(error, file_format, shape).in_file(file) from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -36,7 +35,7 @@ def read_fields(shape: type[ShapeT], file_format: Format, text: str | bytes, fil
     entries = document.value if isinstance(document.value, list) else [document.value]
     for at, entry in enumerate(entries):
         try:
-            yield validate(shape, json.dumps(entry).encode(), file_format, file)
+            yield validate(shape, entry, file_format, file)
         except InputError as error:
             place = error.place or ""
             error.place = document.place(f"[{at}].{place}" if entries is document.value else place)

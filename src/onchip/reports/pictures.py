@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.program import Began, Residency
 from onchip.arch.memory import Memory
-from onchip.reports.shared.figures import DrawnResidencies, Json, ResidencyMap, memory_title
+from onchip.reports.shared.figures import Json, ResidencyMap, memory_title
 
 if TYPE_CHECKING:
     from onchip.answer.problem import Problem
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 def memory_maps(plan: Plan, problem: Problem) -> dict[str, Json]:
     """Return the memory map of each scratchpad."""
     from onchip.reports.explain.history import History
+    from onchip.reports.program.html import drawn_residencies
 
-    history, tensors = History(problem, plan), problem.graph.tensor
-    names = [operator.name for operator in history.operators]
-    drawn = DrawnResidencies(history.residencies, problem.graph, names, lambda name: str(tensors[name].role))
+    drawn = drawn_residencies(History(problem, plan))
     return {f"Memory map of {memory_title(memory)}": drawn.map(memory).figure() for memory in plan.memories}
 
 

@@ -104,10 +104,10 @@ def study_of_value(value: dict[str, object]) -> StudyFields:
     """Return the fields of a study given as a dict without format and version; raises InputError with the field."""
     whole = {"format": STUDY_FORMAT.name, "version": STUDY_FORMAT.version, **value}
     try:
-        encoded = json.dumps(_spelled_out(whole), allow_nan=False).encode()
+        json.dumps(spelled := _spelled_out(whole), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"it is no study: {error}", expected="numbers, texts, lists and dictionaries") from None
-    return validate(StudyFields, encoded, STUDY_FORMAT, "study")
+    return validate(StudyFields, spelled, STUDY_FORMAT, "study")
 
 
 def _spelled_out(value: Any) -> Any:  # noqa: ANN401 - YAML
@@ -146,7 +146,7 @@ def changed(accelerator: Accelerator, values: Mapping[str, Scalar]) -> Accelerat
     for path, value in values.items():
         _set(fields, path, value, accelerator.name)
     name = f"accelerator {accelerator.name!r}"
-    shaped = validate(AcceleratorFields, json.dumps(fields).encode(), ACCELERATOR_FORMAT, name)
+    shaped = validate(AcceleratorFields, fields, ACCELERATOR_FORMAT, name)
     return accelerator_of(shaped, name)
 
 
@@ -466,7 +466,7 @@ def read_study(path: Path) -> Study:
 
     try:
         check_format(document.value, STUDY_FORMAT, file)
-        fields = validate(StudyFields, json.dumps(_spelled_out(document.value)).encode(), STUDY_FORMAT, file)
+        fields = validate(StudyFields, _spelled_out(document.value), STUDY_FORMAT, file)
     except InputError as error:
         head, _, last = (error.place or "").rpartition(".")
         is_alternative = last in ("str", "int", "CostTableFields")  # pydantic adds the alternative that it tried

@@ -181,7 +181,7 @@ def accelerator_from_yaml(text: str | bytes, file: str) -> Accelerator:
     document = parse_yaml(text, ACCELERATOR_FORMAT, file)
     with document.errors_in(file):
         check_format(document.value, ACCELERATOR_FORMAT, file)
-        fields = validate(AcceleratorFields, json.dumps(document.value).encode(), ACCELERATOR_FORMAT, file)
+        fields = validate(AcceleratorFields, document.value, ACCELERATOR_FORMAT, file)
         accelerator = _of_parts(fields)
     with errors_in_file(file):
         return accelerator()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, replace
 from functools import cache
@@ -66,7 +65,7 @@ class FileKind(Generic[ShapeT, ContentT]):
         document = parse_yaml(text, self.format, file)
         with document.errors_in(file):
             check_format(document.value, self.format, file)
-            return self.of_fields(validate(self.shape, json.dumps(document.value).encode(), self.format, file))
+            return self.of_fields(validate(self.shape, document.value, self.format, file))
 
     def write(self, content: ContentT, path: Path) -> None:
         """Write a file; raises OutputError if it cannot be written, InputError for names that are not Unicode."""

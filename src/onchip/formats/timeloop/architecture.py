@@ -6,7 +6,6 @@ of the presets after Simba, and without a bandwidth every port makes one access 
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -113,7 +112,7 @@ def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = No
 def _described(value: object, keeps: Keeps | None) -> _Described:
     document = check_parts(value, ARCHITECTURE, "architecture or arch")
     told = {name: document[name] for name in ("architecture", "arch", "variables") if name in document}
-    fields = validate(FileFields, json.dumps(told).encode(), ARCHITECTURE, "")
+    fields = validate(FileFields, told, ARCHITECTURE, "")
     if ("architecture" in fields) is ("arch" in fields):
         raise AcceleratorError("it has no one description", "the whole file", "architecture or arch")
     is_sparse, nested = bool(document.get("sparse_optimizations")), fields.get("architecture", {})

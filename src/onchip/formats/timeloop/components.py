@@ -245,7 +245,7 @@ def _operands(fields: Mapping[str, Any], name: str, place: str) -> Iterator[Oper
 
 def _validated(shape: type[ShapeT], fields: object, place: str) -> ShapeT:
     try:
-        return validate(shape, json.dumps(fields).encode(), MAPSPACE_FILE, "")
+        return validate(shape, fields, MAPSPACE_FILE, "")
     except InputError as error:
         raise placed(InputError(error.what, error.place, error.expected), place) from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -257,8 +256,8 @@ def timeloop_problem(text: str | bytes, file: str) -> Layer:
             problem = {"shape": problem.get("shape", "cnn_layer"), "instance": sizes}
         if isinstance(problem, dict):
             problem = {**problem, "shape": _shape_of(problem.get("shape", "cnn_layer"))}
-        encoded = json.dumps({"problem": problem}).encode()
-        return _shaped(validate(ShapedFileFields, encoded, PROBLEM, file)["problem"], file, is_plain=is_plain)
+        fields = validate(ShapedFileFields, {"problem": problem}, PROBLEM, file)
+        return _shaped(fields["problem"], file, is_plain=is_plain)
     except InputError as error:
         place = (error.place or "").replace("problem.instance", "problem") if is_plain else error.place or ""
         error.place = document.place(place.removeprefix("problem").removeprefix(".") if is_flat else place)

@@ -84,16 +84,14 @@ class History:
 
     def footprint(self, memory: str) -> tuple[int, ...]:
         """Return for each step the bytes that are resident in a scratchpad."""
-        return self._bytes_per_step((one, one.size_bytes) for one in self.residencies if one.memory == memory)
+        return bytes_per_step((one for one in self.residencies if one.memory == memory), self.step_count)
 
     @cached_property
     def padded_footprint(self) -> Mapping[str, tuple[int, ...]]:
         """Map from scratchpad to the bytes resident in each step, with tensors rounded up to the alignment."""
         return {
-            memory.name: self._bytes_per_step(
-                (one, aligned(one.size_bytes, memory.alignment_bytes))
-                for one in self.residencies
-                if one.memory == memory.name
+            memory.name: bytes_per_step(
+                (one for one in self.residencies if one.memory == memory.name), self.step_count, memory.alignment_bytes
             )
             for memory in self.problem.memories
         }
@@ -148,12 +146,14 @@ class History:
         whole = Problem(self.problem.graph, (Memory("all", 1, self.common_alignment_bytes),), count=self.problem.count)
         return peak_of_order(IndexedProblem.of(whole), [indices[name] for name in once])
 
-    def _bytes_per_step(self, residencies: Iterable[tuple[Residency, int]]) -> tuple[int, ...]:
-        change = [0] * (self.step_count + 1)
-        for one, size_bytes in residencies:
-            change[one.start_step] += size_bytes
-            change[one.stop_step] -= size_bytes
-        return tuple(accumulate(change))[:-1]
+
+def bytes_per_step(residencies: Iterable[Residency], steps: int, alignment_bytes: int = 1) -> tuple[int, ...]:
+    """Return the bytes resident in each step, each residency rounded up to the alignment."""
+    change = [0] * (steps + 1)
+    for one in residencies:
+        change[one.start_step] += aligned(one.size_bytes, alignment_bytes)
+        change[one.stop_step] -= aligned(one.size_bytes, alignment_bytes)
+    return tuple(accumulate(change))[:-1]
 
 
 def aligned(size_bytes: int, alignment_bytes: int) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -26,6 +25,7 @@ from onchip.model.layer.cost import energy_pj, layer_cost, stated_access
 from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, ComputeCost, CopyPrices, MemoryRates
 from onchip.model.program.figures import homes_of_computes
 from onchip.ops.nests import BandedOperand
+from onchip.reports.explain.history import bytes_per_step
 from onchip.scheduling.program.runs import NestPlace, Step, step_of
 from onchip.transform.groups.tile_graph import TileGraph
 
@@ -112,13 +112,11 @@ class ScheduleHistory:
 
     def footprint(self, memory: str) -> Mapping[str, Sequence[int]]:
         """Map each role to the bytes resident in a memory in each step."""
-        changes: dict[str, list[int]] = defaultdict(lambda: [0] * (self.step_count + 1))
+        found: dict[str, list[Residency]] = defaultdict(list)
         for one in self.residencies:
             if one.memory == memory:
-                change = changes[self.role(one.tensor)]
-                change[one.start_step] += one.size_bytes
-                change[one.stop_step] -= one.size_bytes
-        return {role: list(accumulate(change))[:-1] for role, change in changes.items()}
+                found[self.role(one.tensor)].append(one)
+        return {role: bytes_per_step(ones, self.step_count) for role, ones in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +192,10 @@ class RoomOverTime:
     @cached_property
     def _footprints(self) -> Mapping[str, npt.NDArray[np.int64]]:
         """Map from memory to the bytes resident in each step, shape (steps,)."""
-        found = {}
-        for level in self.history.accelerator.addressed:
-            change = np.zeros(self.history.step_count + 1, np.int64)
-            for one in self._by_memory.get(level.memory.name, ()):
-                change[one.start_step] += one.size_bytes
-                change[one.stop_step] -= one.size_bytes
-            found[level.memory.name] = change.cumsum()[:-1]
-        return found
+        names = [level.memory.name for level in self.history.accelerator.addressed]
+        return {
+            name: np.array(bytes_per_step(self._by_memory.get(name, ()), self.history.step_count)) for name in names
+        }
 
 
 _READS: Final = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)

@@ -11,7 +11,7 @@ from onchip.answer.words import exact_bytes, picked, short_amount, short_bytes
 from onchip.arch.memory import Memory
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.plan_timeline import Timeline
-from onchip.reports.explain.history import ReloadPurpose
+from onchip.reports.explain.history import History, ReloadPurpose
 from onchip.reports.program.outcome import Findings, findings_rows, recomputation_object, states_object, traffic_object
 from onchip.reports.shared.facts import DataTable, Rows
 from onchip.reports.shared.figures import DrawnResidencies, Json, level_line, shape_words, stacked_bars, ticks, trace
@@ -24,9 +24,9 @@ FOOTPRINT_PAINTS = {"operands of the running operator": "operand", "kept for lat
 TRAFFIC_PAINTS = {part: f"traffic-{part}" for part in ("compulsory", "spilled", "reloaded", "moved")}
 
 
-def drawn_residencies(findings: Findings) -> DrawnResidencies:
-    """Return the residencies of the plan, to be drawn."""
-    history, graph = findings.history, findings.problem.graph
+def drawn_residencies(history: History) -> DrawnResidencies:
+    """Return the residencies of a plan, to be drawn."""
+    graph = history.problem.graph
     names = [operator.name for operator in history.operators]
     return DrawnResidencies(history.residencies, graph, names, lambda name: str(graph.tensor[name].role))
 
@@ -43,7 +43,7 @@ def footprint(findings: Findings, memory: Memory) -> Json:
         if findings.claim is not None and findings.claim.objective is Objective.PEAK:
             arena = int(findings.claim.lower_bound)
             levels.append(level_line(steps, arena, "lower bound on the arena", "bound", dash="dashdot"))
-    drawn = drawn_residencies(findings).map(memory)
+    drawn = drawn_residencies(findings.history).map(memory)
     return drawn.footprint(parts, FOOTPRINT_PAINTS, *levels, *_forced(findings, memory, total))
 
 
@@ -224,7 +224,7 @@ def _sections(findings: Findings) -> Iterator[Section]:
         "Memory map",
         "Each rectangle is a residency: its width is its steps, its height its bytes. The footprint below shows the "
         f"bytes resident in each step. {_spill_words(findings)}",
-        *memory_parts(drawn_residencies(findings), memories, has_cycles=findings.timeline is not None),
+        *memory_parts(drawn_residencies(findings.history), memories, has_cycles=findings.timeline is not None),
     )
     missing = [one for one in findings.baselines if one.figures is None]
     yield section(
@@ -277,7 +277,7 @@ def _expensive_grid(findings: Findings) -> DataTable:
 
 def page_figures(findings: Findings) -> Json:
     """Return the figures by their element ids."""
-    drawn, figures = drawn_residencies(findings), {"traffic-plot": traffic(findings)}
+    drawn, figures = drawn_residencies(findings.history), {"traffic-plot": traffic(findings)}
     for index, memory in enumerate(findings.problem.memories):
         if drawn.counts.get(memory.name):
             figures[f"map-{index}"] = drawn.figure(memory)
@@ -295,5 +295,5 @@ def page_facts(findings: Findings) -> Json:
         "operators": [[operator.name, operator.kind] for operator in history.operators],
         "unit": findings.problem.objective.unit,
         "memories": [memory.name for memory in findings.problem.memories],
-        **drawn_residencies(findings).facts(lambda index: costs.get(index, (0, 0, 0))),
+        **drawn_residencies(findings.history).facts(lambda index: costs.get(index, (0, 0, 0))),
     }

@@ -240,7 +240,7 @@ def element_words(widths: Iterable[int | None]) -> Rows:
     return [("elements", f"{words} each, the data types of the model (`bits=8`: its 8-bit version)")]
 
 
-class Way(StrEnum):
+class CoveredBy(StrEnum):
     """Coverage of an operator: by loop nests of multiply-accumulates, or by data movement alone."""
 
     LOOP_NESTS = "loop nests"
@@ -263,7 +263,7 @@ class CoveredShare:
 def shares(nests: tuple[int, int], moved: Sequence[int]) -> tuple[CoveredShare, CoveredShare]:
     """Return both shares, given the operators with loop nests, their operations, and those of each other operator."""
     whole = nests[1] + sum(moved)
-    ways = (Way.LOOP_NESTS, *nests), (Way.DATA_MOVEMENT, len(moved), sum(moved))
+    ways = (CoveredBy.LOOP_NESTS, *nests), (CoveredBy.DATA_MOVEMENT, len(moved), sum(moved))
     first, second = (CoveredShare(way, count, own, own / whole if whole else None) for way, count, own in ways)
     return first, second
 
