@@ -49,6 +49,7 @@ TESTS = (
     "tests/ops/test_layers_of.py",
     "tests/scheduling/test_random_groups.py",
     "tests/transform/test_attention_nests.py",
+    "tests/transform/test_channel_slices.py",
     "tests/transform/test_joined_maps.py",
     "tests/transform/test_tile_graph.py",
 )

@@ -46,9 +46,9 @@ def test_changed_byte_in_any_hashed_package_changes_the_version(package: Path, n
 
 
 def test_renamed_source_changes_the_version(package: Path) -> None:
-    source = next(path for path in sources_of(package) if path.suffix == ".cpp")
+    source = next(path for path in sources_of(package) if path.suffix == ".py")
     before = version_of(package)
-    moved = source.rename(source.with_name("another.cpp"))
+    moved = source.rename(source.with_name("another.py"))
     assert version_of(package) != before
     moved.rename(source)
 

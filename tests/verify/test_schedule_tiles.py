@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -382,3 +383,30 @@ def test_what_nobody_reads_leaves_no_stack_from_inside() -> None:
     (violation,) = verify_stacks(made, [together])
     assert (violation.rule, violation.subject) == (Rule.OUTPUT_LOST, "f")
     assert violation.detail == "'b' leaves the network"
+
+
+def test_tiles_are_no_larger_than_the_map_and_slices_of_channels_have_all_pixels_of_images() -> None:
+    for seed in range(600):
+        chance = Random(seed)
+        kind, rank = chance.choice((("Relu", 2), ("Relu", 3), ("Relu", 4), ("Softmax", 4), ("ConvTranspose", 4)))
+        shape = tuple(chance.randint(2, 4) for _ in range(rank))
+        stride = chance.choice((1, 2)) if kind == "ConvTranspose" else 1
+        tensors = Tensor.of_shape("x", shape, 8, Role.INPUT), Tensor.of_shape("y", shape, 8, Role.OUTPUT)
+        operator = Operator("f", kind, ("x",), ("y",), (), {"strides": [stride, stride]} if stride > 1 else {})
+        columns, rows = chance.randint(1, 4), chance.randint(1, 4)
+        is_image = rank == 4 and kind != "Softmax"
+        most = (
+            (-(-shape[3] // stride), -(-shape[2] // stride)) if is_image else (shape[1] if rank == 4 else 1, shape[-2])
+        )
+        if chance.random() < 0.5:
+            columns, rows = most
+        channels = chance.choice((None, 1, 2, 3, 4))
+
+        expected = [(Rule.TILE_EXCEEDS_MAP, False)] if columns > most[0] or rows > most[1] else []
+        if channels is not None and (not is_image or channels > shape[1]):
+            expected += [(Rule.TILE_EXCEEDS_MAP, not is_image)]
+        elif channels is not None and (stride > 1 or (columns, rows) != most):
+            expected += [(Rule.CHANNELS_OF_SOME_PIXELS, False)]
+        stack = ScheduledStack(("f",), Tiling(columns, rows, OverlapMode.RECOMPUTE, channels))
+        found = verify_stacks(Graph("one", tensors, (operator,)), [stack])
+        assert [(one.rule, one.detail.endswith("none")) for one in found] == expected, f"seed {seed}"
