@@ -20,7 +20,7 @@ from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
 from onchip.ops.layers_of import Precision, layers_of, with_elements_of
 from onchip.ops.nests import operands_of
 from onchip.reports.mapping.outcome import coverage
-from onchip.reports.shared.facts import Way
+from onchip.reports.shared.facts import CoveredBy
 from onchip.transform.groups.tiled import tile_graph
 from support.diamond import Program
 from support.toy_chip import CHIP
@@ -85,8 +85,8 @@ def test_shares_are_of_all_operations() -> None:
     layers = layers_of(network())
     nests, moved = coverage(layers, moved_operators(layers, load_accelerator("simba")))
 
-    assert (nests.way, nests.operators, nests.operations) == (Way.LOOP_NESTS, 1, 2 * 12 * 12)
-    assert (moved.way, moved.operators, moved.operations) == (Way.DATA_MOVEMENT, 2, 24 + 60)
+    assert (nests.way, nests.operators, nests.operations) == (CoveredBy.LOOP_NESTS, 1, 2 * 12 * 12)
+    assert (moved.way, moved.operators, moved.operations) == (CoveredBy.DATA_MOVEMENT, 2, 24 + 60)
     assert (nests.share, moved.share) == (288 / 372, 84 / 372)
 
 
