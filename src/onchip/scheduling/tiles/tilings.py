@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onchip.answer.operator_tiles import OperatorTiles
@@ -50,6 +50,17 @@ def tilings(
         if limit == least.peak_bytes and (found is None or is_needed):
             yield least
     yield from (one for one in recomputing if not (is_needed and one.peak_bytes <= high))
+
+
+def tilings_within(
+    problem: Problem, limits: Callable[[int], Iterable[int]], is_late: Callable[[], bool]
+) -> Iterator[NetworkTiling]:
+    """Yield a tiling of a model in few tiles for each limit of the peak; `limits` are a function of the least peak."""
+    groups = FusedGroups(problem, counted_geometries(problem, is_model=True))
+    least = tiling_of(groups, groups_of_least_peak(groups, is_late))
+    for limit in limits(least.peak_bytes):
+        found = groups_of_few_tiles(groups, limit, is_late)
+        yield least if found is None else tiling_of(groups, found)
 
 
 def _recomputing(
