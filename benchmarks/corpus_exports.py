@@ -94,6 +94,10 @@ ARCHITECTURES: Final = (
     Architecture("torchvision", "mobilenet_v3_large"),
     Architecture("torchvision", "lraspp_mobilenet_v3_large"),
     Architecture("torchvision", "deeplabv3_mobilenet_v3_large"),
+    Architecture("transformers", "bert_base_layer"),
+    Architecture("transformers", "whisper_tiny_layer"),
+    Architecture("transformers", "llama_1b_layer_prefill"),
+    Architecture("transformers", "llama_1b_layer_decode"),
     Architecture("transformers", "albert_two_layers"),
     Architecture("transformers", "electra_two_layers"),
     Architecture("transformers", "mobilebert_two_layers"),
@@ -205,8 +209,67 @@ def _of_transformers(name: str) -> Made:
             (torch.randn(1, 3, 224, 224),),
         ),
     }
+    llama = {"hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 8192}
+    one_layer = {"vocab_size": 32, "num_hidden_layers": 1, "attn_implementation": "eager"}
+    makers |= {
+        "bert_base_layer": lambda: (
+            _Embedded(t.BertModel(t.BertConfig(**one_layer), add_pooling_layer=False)),
+            (torch.randn(1, 128, 768),),
+        ),
+        "whisper_tiny_layer": lambda: (
+            _Unmasked(t.WhisperModel(t.WhisperConfig(attn_implementation="eager")).get_encoder().layers[0]),
+            (torch.randn(1, 1500, 384),),
+        ),
+        "llama_1b_layer_prefill": lambda: (
+            _Embedded(t.LlamaModel(t.LlamaConfig(use_cache=False, **llama, **one_layer))),
+            (torch.randn(1, 512, 2048),),
+        ),
+    }
+    if name == "llama_1b_layer_decode":
+        past = torch.randn(1, 8, 2047, 64)
+        return _Cached(t.LlamaModel(t.LlamaConfig(**llama, **one_layer))).eval(), (torch.randn(1, 1, 2048), past, past)
     model, inputs = makers[name]()
     return _First(model).eval(), inputs
+
+
+class _Embedded(torch.nn.Module):  # type: ignore[misc]
+    """A model that reads embeddings in place of tokens."""
+
+    def __init__(self, model: Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, rows: torch.Tensor) -> Module:
+        return self.model(inputs_embeds=rows)
+
+
+class _Unmasked(torch.nn.Module):  # type: ignore[misc]
+    """A layer that reads no mask; its output is a tuple."""
+
+    def __init__(self, model: Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, rows: torch.Tensor) -> Module:
+        found = self.model(rows, None)
+        return found if isinstance(found, tuple) else (found,)
+
+
+class _Cached(torch.nn.Module):  # type: ignore[misc]
+    """A model of one layer that appends a token to given keys and values, and returns these, too."""
+
+    def __init__(self, model: Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, row: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> Module:
+        from transformers.cache_utils import DynamicCache
+
+        cache = DynamicCache()
+        cache.update(keys, values, 0)
+        found = self.model(inputs_embeds=row, past_key_values=cache, use_cache=True)
+        layer = found.past_key_values.layers[0]
+        return found[0], layer.keys, layer.values
 
 
 class _First(torch.nn.Module):  # type: ignore[misc]

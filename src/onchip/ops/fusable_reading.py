@@ -39,6 +39,7 @@ from onchip.ops.layers_of import (
     multiplies_rows,
     nest_operands,
     precise,
+    reduces_rows,
     shapes_of,
     why_without_nest,
     works_on_rows,
@@ -584,8 +585,8 @@ class FusableReading:
     def _row_by_row(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
         """Return a layer that computes rows of matrices from the same rows.
 
-        The operator is a product with a matrix of weights, a product with another matrix that reads all rows of it, or
-        element by element on matrices of one shape.
+        The operator is a product with a matrix of weights, a product with another matrix that reads all rows of it, a
+        reduction of each row to one element, or element by element on matrices of one shape.
         """
         if operator.kind in ELEMENT_BY_ELEMENT:
             return self._broadcast(operator, layer, output)
@@ -597,7 +598,7 @@ class FusableReading:
         reads = [one.read(one.rows, one.columns) for one in sights]
         if multiplies_matrices(self.graph, operator):
             reads[1] = replace(reads[1], rows=all_of(sights[1].whole.rows))
-        elif not multiplies_rows(self.graph, operator):
+        elif not multiplies_rows(self.graph, operator) and not reduces_rows(self.graph, operator):
             raise NoLayerError("it is no product of rows")
         rest = layer.macs // (layer.k * layer.c * output.rows * output.columns)
         n, g = (1, rest) if layer.k == layer.c == 1 else (rest, 1)

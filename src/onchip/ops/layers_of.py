@@ -19,8 +19,9 @@ from onchip.ir.tile import whole_region
 from onchip.ir.window import Shape, shapes_as_read, shapes_computed, stated_factors
 from onchip.ops.contractions import ATTENTION, MATRIX_KINDS, PACKED_PRODUCT, attention, nests_of, present_keys
 from onchip.ops.entries import ENTRIES
-from onchip.ops.fusable import OF_ROWS
+from onchip.ops.fusable import MATRIX_RANKS, OF_ROWS
 from onchip.ops.sequences import RECURRENT, recurrence
+from onchip.ops.slicing import REDUCTIONS
 from onchip.ops.windows import WINDOWS, NoLayerError, loop_nests
 
 _MOVING: Final = frozenset(
@@ -354,6 +355,14 @@ def works_on_rows(graph: Graph, operator: Operator) -> bool:
     if source is None or source != written or len(operator.outputs) > 1:
         return False
     return isinstance(axis, int) and axis in (-1, len(source) - 1)
+
+
+def reduces_rows(graph: Graph, operator: Operator) -> bool:
+    """Return True if the operator reduces each row of its only input, of at most three dimensions, to one element."""
+    if operator.kind not in REDUCTIONS or len(operator.inputs) != 1 or not VIEWS.isdisjoint(operator.attributes):
+        return False
+    source, written = (graph.tensor[name].shape or () for name in (operator.inputs[0], operator.outputs[0]))
+    return 1 < len(source) <= max(MATRIX_RANKS) and source[-1] > 1 and written == (*source[:-1], 1)
 
 
 _RANK_WITH_BATCH: Final = 4

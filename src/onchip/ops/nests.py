@@ -32,6 +32,7 @@ from onchip.ops.layers_of import (
     with_elements_of,
 )
 from onchip.ops.sequences import RECURRENT
+from onchip.ops.slicing import REDUCTIONS
 from onchip.ops.windows import NoLayerError, loop_nests, transposed_convolution
 
 Pixels: TypeAlias = tuple[int, int]
@@ -145,8 +146,9 @@ class NestsOfNetwork:
     def _of_part(self, operator: Operator, region: Region) -> tuple[Layer, ...]:
         """Return the nest over some rows of some heads of a matrix.
 
-        Of a product, rows are in N, and heads in G if both factors have them. Element by element, both are in N with an
-        operand that all rows share, in G with one that has the output's rows, and else as in the whole nest.
+        Of a product, rows are in N, and heads in G if both factors have them; of a reduction both are in G. Element by
+        element, both are in N with an operand that all rows share, in G with one that has the output's rows, and else
+        as in the whole nest.
         """
         shape = self.graph.tensor[operator.outputs[0]].shape or ()
         extents = tuple([stop - start for start, stop in region])
@@ -155,7 +157,9 @@ class NestsOfNetwork:
         if key not in self._tiles:
             (layer,) = self.whole(operator)
             rows, heads = Fraction(part[0], whole[0]), Fraction(part[1], whole[1])
-            if operator.kind not in ELEMENT_BY_ELEMENT:
+            if operator.kind in REDUCTIONS:
+                found = replace(layer, g=_whole(layer.g * rows * heads))
+            elif operator.kind not in ELEMENT_BY_ELEMENT:
                 has_heads = layer.g > 1
                 found = replace(layer, n=_whole(layer.n * rows * (1 if has_heads else heads)))
                 found = replace(found, g=_whole(layer.g * heads)) if has_heads else found

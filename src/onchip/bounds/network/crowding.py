@@ -31,6 +31,7 @@ from onchip.bounds.layer.needed import (
 )
 from onchip.bounds.network.cut_groups import CutNetwork, CutOperator
 from onchip.bounds.network.cut_paths import CutPaths, RoomPricing
+from onchip.bounds.network.product_chains import ChainsOfProducts
 from onchip.ir.graph import Graph
 from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import Operator
@@ -110,17 +111,18 @@ class CrowdedNetwork:
 
     def crowding(self, weight_bits: Mapping[str, int], energies: MapEnergies) -> PaidForRoom:
         """Return a lower bound on the cost. `weight_bits` maps parameters to the bits that their operators read."""
-        if self._all_stay():
-            return NOTHING_PAID
-        paths = CutPaths(self._cuts(weight_bits), self._room_bits(), self._largest_bits())
-        crowded = [*self._whole(), *self._in_tiles(weight_bits)]
+        chains = ChainsOfProducts(self.graph, self.nests, self.accelerator, self.needed) if energies.again_pj else None
+        all_stay = self._all_stay()
+        paths = None if all_stay else CutPaths(self._cuts(weight_bits), self._room_bits(), self._largest_bits())
+        crowded = () if all_stay else (*self._whole(), *self._in_tiles(weight_bits))
 
         def paid(measure: Measure) -> Fraction:
             pricing = self._pricing(measure, energies)
             operators = [one.at_price(pricing.weight) for one in crowded]
             prices = {name: pricing.maps[name] for one in crowded for name in one.map_bits}
             alone = RoomPrices(operators, prices, self._room_bits()).least_price()
-            return max(alone, Fraction(paths.least_price(pricing) * (1 - _MARGIN)))
+            floors = [one.least_price(pricing) for one in (paths, chains) if one is not None]
+            return max(alone, Fraction(max(floors, default=0.0) * (1 - _MARGIN)))
 
         return PaidForRoom(paid)
 

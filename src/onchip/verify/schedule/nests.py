@@ -452,7 +452,8 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
             return (Layer(n=batch, g=channels, r=prod(down), s=across, has_weight=False),), 1, None
         case kind if kind in REDUCTIONS and prod(shapes[1]) % prod(shapes[0]) == 0:
             added = prod(shapes[1]) // prod(shapes[0])
-            return (Layer(g=prod(shapes[0]), c=added, has_weight=False),), 1, None
+            outputs = prod(stop - start for start, stop in region)
+            return (Layer(g=outputs, c=added, has_weight=False),), 1, None
         case "Gemm" | "com.microsoft::FusedGemm":
             return matrix(operator, shapes)
         case "HeadProducts":

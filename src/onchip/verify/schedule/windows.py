@@ -36,6 +36,8 @@ ROW_BY_ROW: Final = frozenset({"Softmax", "LogSoftmax", "LayerNormalization", "R
 """Kinds that normalise along one dimension."""
 OVERWRITING: Final = ELEMENTWISE | _PER_CHANNEL | ROW_BY_ROW
 """Kinds that may write each element, or each row, into the bytes from which they have read it."""
+_REDUCING: Final = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"})
+"""Kinds that reduce dimensions, here the last one, to one element."""
 _RESHAPES: Final = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
 
@@ -66,6 +68,8 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return tuple(_broadcast(shape, region) for shape in inputs)
         case kind if kind in ROW_BY_ROW and first == output and len(inputs) == 1:
             return (_normalised(operator, output, region),)
+        case kind if kind in _REDUCING and output == (*first[:-1], 1) and len(inputs) == 1:
+            return ((*region[:-1], (0, first[-1])),)
         case "Slice" if SEEN_SHAPES not in operator.attributes and len(first) == len(output):
             return (_sliced(operator, first, region),)
         case "Pad" if operator.attributes.get("mode", "constant") == "constant" and len(first) == len(output):
