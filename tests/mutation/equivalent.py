@@ -30,6 +30,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "_any_overlap: alive_highs[at - 1] > low -> alive_highs[at - 1] >= low": _LONGER,
         "_any_overlap: alive_lows[at] < high -> alive_lows[at] <= high": _LONGER,
         "_any_overlap: at < len(alive_lows) and alive_lows[at] < high -> at < len(alive_lows)": _LONGER,
+        "_within: default=0 -> default=1": "a memory without buffers has no fault, whatever its capacity",
     },
     "schedule/tiles": {
         "_stack_order: places[writer] > place -> places[writer] >= place": "no operator reads what it writes",
@@ -40,6 +41,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "_common: start > start_other -> start >= start_other": _EQUAL,
         "_common: stop < stop_other -> stop <= stop_other": _EQUAL,
         "_order: -1 -> -2": "both are below the first place",
+        "_Part._boxes: tensor.shape or () -> tensor.shape": "a part of a concatenation has a shape",
         (
             "_order: stacks[run.stack].tiling is not None and nests.of(run.original) is None"
             " -> nests.of(run.original) is None"

@@ -151,6 +151,25 @@ def test_what_spreads_over_each_other_is_its_nest(axes: list[tuple[int, str]]) -
     assert nest.multiplied == expected.size
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.sampled_from(("both", "first", "second"))), max_size=3),
+    st.tuples(*[st.integers(1, 3)] * 3),
+)
+@settings(max_examples=120, deadline=None)
+def test_a_product_of_batches_multiplies_what_its_definition_does(
+    axes: list[tuple[int, str]], sizes: tuple[int, int, int]
+) -> None:
+    rows, depth, columns = sizes
+    batches = [tuple(size if owner in ("both", own) else 1 for size, owner in axes) for own in ("first", "second")]
+    shapes = [(*batches[0], rows, depth), (*batches[1], depth, columns)]
+    output = (np.ones(shapes[0]) @ np.ones(shapes[1])).shape
+    layer = layer_of(graph_of("MatMul", shapes, output))
+
+    assert layer is not None
+    assert layer.macs == prod(output) * depth
+    assert {layer.elements("input"), layer.elements("weight")} == {prod(shape) for shape in shapes}
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("channels", [1, 3, 6])
 def test_a_response_normalisation_adds_up_squares_of_channels(size: int, channels: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from math import inf, prod
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adversary.frame import Program
-from adversary.levels.tiles import chain_of_windows, random_network
+from adversary.levels.tiles import chain_of_windows, least_traffic_in_tiles, random_network
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Count, Objective, Problem
 from onchip.answer.result import Status
@@ -25,9 +25,10 @@ from onchip.errors import GraphError
 from onchip.formats.own.graph_json import read_graph
 from onchip.ir.graph import Graph
 from onchip.memory.spill.min_peak import peak_of_order
+from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.timeline.mac_count import recomputed_macs
-from onchip.scheduling.tiles.bounds import least_peak_of_tilings, smallest_need
+from onchip.scheduling.tiles.bounds import least_peak_of_tilings, least_spills_of_tilings, smallest_need
 from onchip.scheduling.tiles.group_tiles import FINEST, FusedGroup, FusedGroups
 from onchip.scheduling.tiles.search import RecomputingGroups, groups_of_few_tiles, groups_of_least_peak, tile_sizes
 from onchip.scheduling.tiles.tilings import NetworkTiling, tiling_of, tilings
@@ -187,6 +188,19 @@ def test_a_pool_over_all_pixels_runs_in_tiles_of_channels() -> None:
     assert least.peak_bytes == 4 * 36 + 31 + 36
 
 
+def test_no_operator_runs_whole_that_does_not_fit_whole() -> None:
+    """The pool reads a map of 288 bytes after an addition that needs more, so that its tiles do not lower the peak."""
+    network = Network(8)
+    left, right = network.input(1, 8, 6, 6), network.input(1, 8, 6, 6)
+    network.add("Add", [left, right], network.shape(left))
+    network.add("GlobalAveragePool", [left], (1, 8, 1, 1))
+    for capacity_bytes in (296, 290):
+        problem = problem_of(network.graph(), capacity_bytes, count=Count.ACTIVATIONS)
+        least = list(tilings(problem, is_model=False))[-1]
+        graph = with_tiles(problem, least.tiles, is_model=False)
+        assert not operators_that_do_not_fit(IndexedProblem.of(replace(problem, graph=graph)))
+
+
 @pytest.mark.parametrize(
     ("tiles", "what"),
     [
@@ -271,6 +285,30 @@ def test_the_least_peak_of_all_tilings_is_not_below_the_bound(seed: int, tmp_pat
         assert need.need_bytes <= max(sum(one.size_bytes for one in tiled.operands(each)) for each in graph.operators)
         if len(graph.operators) <= MOST_TILES:
             assert bound <= least_peak(problem, graph)
+
+
+@pytest.mark.parametrize("seed", series(range(60), 12))
+def test_no_tiling_spills_less_than_the_bound(seed: int, tmp_path: Path) -> None:
+    """Few tiles, for which the traffic of all orders, residencies and addresses can be listed."""
+    roomy = problem_of_seed(seed, tmp_path)
+    need, peak = smallest_need(roomy, is_model=False).need_bytes, least_peak_of_tilings(roomy, is_model=False)
+    memory = Memory("sram", max(need, peak - 1 - seed % 3))
+    problem = replace(roomy, memories=(memory,))
+    bound = least_spills_of_tilings(problem, is_model=False)
+    assert (bound > 0) == (memory.capacity_bytes < peak)
+    for graph in islice(graphs_in_tiles(problem, product(*every_tiling(problem))), MOST_TILINGS):
+        least = least_traffic_in_tiles(replace(problem, graph=graph))
+        assert least is None or bound <= least
+
+
+def test_a_row_that_does_not_fit_is_loaded_again() -> None:
+    """The chain needs 7 bytes at once: in 6, one byte is loaded again; DRAM may have a copy of it."""
+    network = Network(8)
+    source = network.input(1, 1, 64, 1)
+    for _ in range(3):
+        source = convolution(network, source, 1, (3, 1), pads=(1, 0, 1, 0)) or source
+    problem = problem_of(network.graph(), 6, count=Count.ACTIVATIONS)
+    assert least_spills_of_tilings(problem, is_model=False) == 1
 
 
 @pytest.mark.parametrize("seed", series(range(60), 12))

@@ -18,7 +18,10 @@ NO_OPTIONS: Options = ("", {})
 
 @dataclass
 class TfliteTensor:
-    """A tensor, or with `data` a constant; `raw` is a constant's bytes, whatever its shape."""
+    """A tensor, or with `data` a constant; `raw` is a constant's bytes, whatever its shape.
+
+    `scales` are those of the channels along `axis`, instead of one `scale`.
+    """
 
     name: str
     shape: Sequence[int]
@@ -26,6 +29,8 @@ class TfliteTensor:
     data: npt.NDArray[Any] | None = None
     is_variable: bool = False
     scale: float | None = None
+    scales: Sequence[float] = ()
+    axis: int = 0
     raw: bytes | None = None
     signature: Sequence[int] = ()
 
@@ -109,7 +114,8 @@ class TfliteModel:
             self._buffers.append(content)
         name, shape = builder.CreateString(tensor.name), _numbers(builder, tensor.shape)
         signature = _numbers(builder, tensor.signature) if tensor.signature else None
-        quantisation = None if tensor.scale is None else _quantisation(builder, tensor.scale)
+        scales = tensor.scales or ([] if tensor.scale is None else [tensor.scale])
+        quantisation = _quantisation(builder, scales, tensor.axis) if scales else None
         tflite.TensorStart(builder)
         tflite.TensorAddName(builder, name)
         tflite.TensorAddShape(builder, shape)
@@ -189,16 +195,13 @@ def _code(builder: flatbuffers.Builder, kind: str, custom: str) -> int:
     return int(tflite.OperatorCodeEnd(builder))
 
 
-def _quantisation(builder: flatbuffers.Builder, scale: float) -> int:
-    builder.StartVector(4, 1, 4)
-    builder.PrependFloat32(scale)
-    scales = builder.EndVector()
-    builder.StartVector(8, 1, 8)
-    builder.PrependInt64(0)
-    zeros = builder.EndVector()
+def _quantisation(builder: flatbuffers.Builder, scales: Sequence[float], axis: int) -> int:
+    own = builder.CreateNumpyVector(np.array(scales, np.float32))
+    zeros = builder.CreateNumpyVector(np.zeros(len(scales), np.int64))
     tflite.QuantizationParametersStart(builder)
-    tflite.QuantizationParametersAddScale(builder, scales)
+    tflite.QuantizationParametersAddScale(builder, own)
     tflite.QuantizationParametersAddZeroPoint(builder, zeros)
+    tflite.QuantizationParametersAddQuantizedDimension(builder, axis)
     return int(tflite.QuantizationParametersEnd(builder))
 
 

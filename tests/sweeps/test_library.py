@@ -10,6 +10,10 @@ import pytest
 
 import onchip
 from onchip.errors import InputError, UsageError
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.sweeps.point import SweepPoint, SweptVerb
+from onchip.sweeps.processes import answer_point
+from onchip.sweeps.study import machine_of
 from support.diamond import Program, diamond_fields
 from support.small_schedules import LAYER_BY_LAYER, chip, three
 
@@ -95,3 +99,12 @@ def test_what_does_not_fit_is_refused(diamond: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="minimize: 'random'"):
         onchip.capacity(diamond, minimize="random")
     assert not (tmp_path / "points.db").exists()
+
+
+def test_a_layer_without_a_mapping_has_a_reason_and_no_answer() -> None:
+    machine, options = machine_of(load_accelerator("simba")), {"time_limit": 1e-9, "method": "cosa"}
+    point = SweepPoint("k", SweptVerb.MAP, "lenet5", "", "simba", machine, None, "energy", options, {})
+
+    answer = answer_point(point)
+
+    assert (answer.objective_value, answer.document, answer.reason) == (None, None, "a layer has no mapping")

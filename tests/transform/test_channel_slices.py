@@ -98,6 +98,49 @@ def test_random_groups_in_slices_have_the_values_of_the_network(seed: int) -> No
         assert_inputs_are_whole(network, stacks, tiles)
 
 
+def with_parameter(chance: Random) -> tuple[Graph, int]:
+    """Return an operator with a parameter that may have an element per channel, and the number of its channels."""
+    network = Network(8)
+    source = network.input(1, *(chance.choice((1, 2, 3, 4)) for _ in range(3)))
+    shape = network.shape(source)
+    kind = chance.choice(("Conv", "BatchNormalization", "PRelu", "Add", "Mul"))
+    if kind == "Conv":
+        conv(network, source, chance.randint(2, 4), 1)
+    elif kind == "BatchNormalization":
+        network.add(kind, [source], shape, [network.parameter(shape[1]) for _ in range(4)])
+    else:
+        alike = tuple(chance.choice((1, size, size)) for size in shape)
+        network.add(kind, [source], shape, [network.parameter(*alike[chance.randint(0, 3) :])])
+    graph = network.graph()
+    return graph, (graph.tensor[graph.operators[0].outputs[0]].shape or ())[1]
+
+
+def test_a_slice_reads_the_parameters_that_the_verifier_derives() -> None:
+    """Another band of a parameter, or all of it, is refused."""
+    cut = 0
+    for seed in range(200):
+        chance = Random(seed)
+        graph, count = with_parameter(chance)
+        stacks = in_slices(graph, chance.randint(1, count))
+        try:
+            tiles = tile_graph(graph, stacks, Precision(8))
+        except ScheduleError:
+            continue
+        assert_both_agree(graph, stacks, tiles, 24)
+        first = tiles.graph.operators[0]
+        for at, name in enumerate(first.parameters):
+            whole = graph.tensor[tiles.graph.tensor[name].part_of or name]
+            if name == whole.name:
+                continue
+            cut += 1
+            parameters = (*first.parameters[:at], whole.name, *first.parameters[at + 1 :])
+            changed = (replace(first, parameters=parameters), *tiles.graph.operators[1:])
+            other = Graph("other", (*tiles.graph.tensors, whole), changed)
+            found = verify_tiles(graph, other, stacks, NestDerivation(graph, 24))
+            assert Rule.PARAMETERS_DIFFER in {one.rule for one in found}, f"seed {seed}"
+    assert cut > 30
+
+
 def channels_of(network: Graph, stack: ScheduledStack) -> int:
     """Return the channels of the last output of a group."""
     return (network.tensor[network.operator[stack.operators[-1]].outputs[0]].shape or (0, 0))[1]

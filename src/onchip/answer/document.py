@@ -30,6 +30,12 @@ class Granularity(StrEnum):
     RAW = "raw"
 
 
+class Runtime(StrEnum):
+    """The runtimes for which a network may be planned."""
+
+    MICRO = "tflite-micro"
+
+
 class CostModel(StrEnum):
     """The cost models for energy and cycles of a layer in a tile; docs/layer_cost.md describes both."""
 
@@ -46,8 +52,9 @@ class Reading:
     scratchpads. `sharing` gives the operators that may write to bytes of their inputs. `states` maps network inputs to
     the outputs that are their next values, in addition to the states in the file. `bands` maps operators to a number of
     equal channel tiles, for operators whose file states the cost of tiles. `recompute` gives whether an operator may
-    run more than once. `tiles` are those of the operators, by name, that do not run whole. `partial_bits` is the width
-    of a partial sum (None: 16 bits more than an element, up to 32).
+    run more than once. `tiles` are those of the operators, by name, that do not run whole. With a `runtime` the graph
+    has the operators, lives and scratch buffers of that runtime. `partial_bits` is the width of a partial sum (None: 16
+    bits more than an element, up to 32).
     """
 
     bits: int | None = None
@@ -63,6 +70,7 @@ class Reading:
     bands: Mapping[str, int] = field(default_factory=dict, hash=False)
     recompute: Recompute = Recompute.NEVER
     tiles: Mapping[str, OperatorTiles] = field(default_factory=dict, hash=False)
+    runtime: Runtime | None = None
 
     @classmethod
     def of(cls, bindings: Bindings, granularity: Granularity = Granularity.FUSED) -> Reading:

@@ -12,11 +12,12 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.options.choices import choice
 from onchip.answer.options.verb_options import PlanOptions
-from onchip.answer.problem import Objective
-from onchip.api.networks import Network, Origin, load_graph
+from onchip.answer.problem import Count, Objective, Recompute
+from onchip.api.networks import Network, Origin, load_graph, text_of
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
+from onchip.arch.sharing import Share
 from onchip.errors import UsageError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
@@ -275,6 +276,8 @@ ObjectiveT = TypeVar("ObjectiveT")
 OptionsT = TypeVar("OptionsT")
 MINIMIZE: Final = "minimize"
 """Name of the objective in errors."""
+MICRO_ALIGNMENT_BYTES: Final = 16
+"""Alignment of the arena of TFLite Micro."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +309,31 @@ def plan_request(
     reading = replace(fitted, bands=options.bands, recompute=options.recompute)
     if options.alignment_bytes is not None:
         target = replace(target, alignment_bytes=options.alignment_bytes)
+    if options.runtime is not None:
+        reading, target = _for_runtime(network, reading, target, options)
     method = options.method or ("timed" if objective is Objective.LATENCY else "exact")
     how = objective, options.order, method, options.placement, limits, options.share
     tiling = options.tiles, options.max_recompute / 100
     return Request(network, reading, target, *how, options.cost, options.recompute_price, *tiling)
+
+
+def _for_runtime(network: Network, reading: Reading, target: Target, options: PlanOptions) -> tuple[Reading, Target]:
+    """Return the reading and the target of a plan for TFLite Micro; raises UsageError for what it cannot run."""
+    alignment_bytes = target.alignment_bytes or MICRO_ALIGNMENT_BYTES
+    refusals = (
+        ("network", not text_of(network).endswith(".tflite"), "a .tflite file"),
+        ("accelerator", target.accelerator is not None, "`sram`: the runtime has one arena"),
+        ("bits", reading.bits is not None, "the model's own bits"),
+        ("shapes", bool(reading.shapes), "the model's own shapes"),
+        ("states", bool(reading.states), "the model's own states"),
+        ("count", reading.count is not Count.ACTIVATIONS, f"`count='{Count.ACTIVATIONS}'`"),
+        ("share", options.share not in (None, Share.NONE), f"`share='{Share.NONE}'`"),
+        ("recompute", reading.recompute is not Recompute.NEVER, f"`recompute='{Recompute.NEVER}'`"),
+        ("cap_tensors", reading.cap_tensors, "whole tensors"),
+        ("alignment", alignment_bytes % MICRO_ALIGNMENT_BYTES != 0, f"a multiple of {MICRO_ALIGNMENT_BYTES}"),
+    )
+    for place, is_refused, expected in refusals:
+        if is_refused:
+            raise UsageError(f"{options.runtime} does not run such plans", place=place, expected=expected)
+    own = replace(reading, runtime=options.runtime, granularity=Granularity.RAW)
+    return own, replace(target, alignment_bytes=alignment_bytes)

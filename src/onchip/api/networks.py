@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Problem
 from onchip.api.phases import phase
+from onchip.arch.memory import Memory
 from onchip.arch.sizes import GREATEST_TOTAL_BYTES
 from onchip.errors import GraphError, InputError, UsageError, nearest_first
+from onchip.formats.networks import read_tflite_network
 from onchip.formats.own.graph_json import bundled_networks, layer_table, load_network, read_graph, weights_of_graph
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
@@ -25,6 +27,9 @@ from onchip.transform.rewrite.quantisation import DEQUANTISE, QuantisationFold
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in, with_states, with_workspaces
 from onchip.transform.slices.emission import ChannelBands, with_tiles
 from onchip.without_collecting import without_collecting
+
+if TYPE_CHECKING:
+    from onchip.formats.tflite.tiles import MicroNetwork
 
 MODEL_SUFFIXES: Final = (".onnx", ".tflite")
 """Suffixes of files whose operators a runtime can run."""
@@ -137,6 +142,8 @@ def taken_apart(graph: Graph) -> Graph:
 @phase("tiling operators")
 def fitted_to_scratchpads(problem: Problem, network: Network, reading: Reading) -> Problem:
     """Return the problem with tensors capped at the largest scratchpad, or with operators in tiles, as requested."""
+    if reading.runtime is not None:
+        return replace(problem, graph=network_in_runtime(network, reading, problem).graph)
     if reading.cap_tensors:
         largest = max(memory.capacity_bytes for memory in problem.memories)
         graph = _with_bytes_apart(problem.graph, reading, lambda apart: cap_tensors(apart, largest))
@@ -149,6 +156,18 @@ def fitted_to_scratchpads(problem: Problem, network: Network, reading: Reading) 
     else:
         return problem
     return replace(problem, graph=graph)
+
+
+def network_in_runtime(network: Network, reading: Reading, problem: Problem | None = None) -> MicroNetwork:
+    """Return the network as the runtime of a reading runs it, in the tiles of the reading.
+
+    `problem` is that of the whole network, if it is known. Raises GraphError for tiles that the runtime cannot run.
+    """
+    from onchip.formats.tflite.tiles import micro_network
+
+    problem = problem or Problem(network_to_plan(network, reading), (Memory("unused", 1),))
+    tiled = with_tiles(problem, reading.tiles, is_model=True) if reading.tiles else problem.graph
+    return micro_network(read_tflite_network(Path(text_of(network))), problem.graph, tiled)
 
 
 def _listed_outputs(source: str) -> frozenset[str] | None:

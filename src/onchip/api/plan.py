@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, inf, prod
@@ -18,7 +18,7 @@ from onchip.answer.problem import Durations, Objective, Order, Placement, Proble
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import Homes
-from onchip.api.networks import Network, fitted_to_scratchpads, is_model, network_to_plan, text_of
+from onchip.api.networks import Network, fitted_to_scratchpads, is_model, network_in_runtime, network_to_plan, text_of
 from onchip.api.phases import phase
 from onchip.api.target import Target, TargetFinder, budgets_of, roomy_problem
 from onchip.arch.accelerator import Accelerator
@@ -27,7 +27,7 @@ from onchip.arch.memory import Operand
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.bounds.latency.latency_bounds import LatencyBounds, merged_problem
 from onchip.bounds.latency.ways_to_run import WaysToRun
-from onchip.errors import AcceleratorError, InternalError, UntiledError, UsageError
+from onchip.errors import AcceleratorError, GraphError, InternalError, UntiledError, UsageError
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
@@ -51,9 +51,9 @@ from onchip.ops.entries import geometry_of, has_bounded_operand
 from onchip.ops.layers_of import Precision
 from onchip.ops.nests import nests_of_operator, operands_of
 from onchip.reports.program.outcome import Description, NeedInTiles, Outcome, RecomputingNeed, Seconds, SharedNeed
-from onchip.scheduling.tiles.bounds import SmallestNeed, least_peak_of_tilings, smallest_need
+from onchip.scheduling.tiles.bounds import SmallestNeed, least_peak_of_tilings, least_spills_of_tilings, smallest_need
 from onchip.scheduling.tiles.single_operators import tiles_that_fit
-from onchip.scheduling.tiles.tilings import least_peaks_found, tilings
+from onchip.scheduling.tiles.tilings import least_peaks_found, tilings, tilings_within
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits, Run, WarmStart
 from onchip.search.strategy.start import RunStarter, silent_run, started_as_stage, with_bound, without_bound
@@ -225,7 +225,7 @@ def tilings_to_plan(
         _ensure_some_tile_fits(whole, network, misfit)
     yield from _in_fused_groups(whole, network, reading, is_late, most_again)
     if misfit is None:
-        yield TiledProblem(reading, whole)
+        yield TiledProblem(reading, fitted_to_scratchpads(whole, network, reading))
     else:
         yield tiled_one_by_one(whole, network, reading)
 
@@ -286,6 +286,9 @@ def _in_fused_groups(
     if not has_fused_groups(whole, reading):
         return
     apart = replace(whole, graph=SharedBytes()(whole.graph))
+    if reading.runtime is not None:
+        yield from _in_fused_groups_of_runtime(apart, network, reading, is_late)
+        return
     for tiling in tilings(apart, is_model=is_model(network), is_late=is_late, most_again=most_again):
         if tiling.tiles:
             tiled = replace(reading, tiles=tiling.tiles)
@@ -296,6 +299,38 @@ def has_fused_groups(whole: Problem, reading: Reading) -> bool:
     """Return True if groups are searched: in one scratchpad, in any order, where no file states the cost of tiles."""
     states_tiles = any(operator.stated.splits or operator.tile for operator in whole.graph.operators)
     return len(whole.memories) == 1 and whole.order is Order.FREE and not states_tiles and not reading.bands
+
+
+STEP: Final = 0.7
+"""Ratio of the limits for which a runtime's tilings are made: its copies of parts take bytes that groups ignore."""
+PEAKS: Final = 4
+"""Number of limits, from the least on, that are tried for the smallest peak."""
+
+
+def _in_fused_groups_of_runtime(
+    whole: Problem, network: Network, reading: Reading, is_late: Callable[[], bool]
+) -> Iterator[TiledProblem]:
+    """Yield tilings that a runtime can run: of ever smaller peaks, or for the least peak of ever greater ones."""
+
+    def limits(least: int) -> Iterator[int]:
+        if whole.objective is Objective.PEAK:
+            yield from (int(least / STEP**step) for step in range(PEAKS))
+            return
+        limit = whole.memories[0].capacity_bytes
+        while limit > least and not is_late():
+            yield limit
+            limit = int(limit * STEP)
+        yield least
+
+    seen = [reading.tiles]
+    for tiling in tilings_within(whole, limits, is_late):
+        if tiling.tiles in seen:
+            continue
+        seen.append(tiling.tiles)
+        tiled = replace(reading, tiles=tiling.tiles)
+        with suppress(GraphError):
+            found = network_in_runtime(network, tiled, whole)
+            yield TiledProblem(tiled, replace(whole, graph=found.graph), found.in_order(tiling.order))
 
 
 def for_all_tilings(result: SearchResult[Plan], least: int) -> SearchResult[Plan]:
@@ -504,7 +539,11 @@ class _Planner:
         return _with_problem(for_all_tilings(tiled.of_this(result), least), tiled.problem)
 
     def _least(self, asked: Problem) -> int:
-        """Return a lower bound on an objective other than the peak, for all tilings."""
+        """Return a lower bound on an objective other than the peak, for all tilings, found in a quarter of the time."""
+        whole, repeats = self.whole, self.most_again or self.request.reading.recompute is Recompute.ALLOWED
+        if whole.objective is Objective.TRAFFIC and len(whole.memories) == 1 and not repeats:
+            quarter = self.deadline.within(self.deadline.seconds_left / 4)
+            return least_spills_of_tilings(whole, is_model=self.is_model, is_late=lambda: quarter.is_past)
         timed = replace(self.whole, durations=asked.durations)
         return bound_of_all_tilings(timed, self.request.network, self.accelerator, self.request.cost)
 

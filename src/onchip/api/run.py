@@ -15,7 +15,16 @@ from onchip.answer.program import Plan
 from onchip.answer.schedule import WORKSPACE
 from onchip.api.check import AnswerFile, check_plan
 from onchip.api.check_schedule import check_schedule_file, priced_schedule
-from onchip.api.networks import PROGRAM_SUFFIX, Network, is_model, model_of, network_to_plan, read_network, text_of
+from onchip.api.networks import (
+    PROGRAM_SUFFIX,
+    Network,
+    is_model,
+    model_of,
+    network_in_runtime,
+    network_to_plan,
+    read_network,
+    text_of,
+)
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
@@ -200,6 +209,11 @@ def _runtime_kernels(
         if values.random_weights is not None:
             what = "a TFLite model runs on its own weights"
             raise UsageError(what, file=text_of(network), place="random_weights", expected="`seed`")
+        if reading.runtime is not None:
+            if len(whole.with_role(Role.INPUT)) > 1 or len(whole.with_role(Role.OUTPUT)) > 1:
+                what = f"{reading.runtime} has all inputs and outputs at once"
+                raise UsageError(what, file=str(path), expected="a plan of one input and one output, or for no runtime")
+            return TfliteKernels(graph, path, seed=seed, read=network_in_runtime(network, reading).read)
         own = TfliteKernels(whole, path, reading.bindings.shapes, seed=seed)
         return own if graph == whole else TfliteTileKernels(graph, whole, own)
     from onchip.simulate.kernels.onnx_kernels import OnnxKernels, OnnxTileKernels

@@ -232,78 +232,59 @@ verified.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FrontRequest:
-    """A schedule request, whose objective is ignored, with the axes of its front and the maximum number of points."""
+def axes_of(text: str, most_points: int) -> tuple[FrontAxis, ...]:
+    """Return the axes of a text such as `energy,latency`.
 
-    of_schedules: ScheduleRequest
-    axes: Sequence[FrontAxis]
-    most_points: int = 12
-
-    def __post_init__(self) -> None:
-        axes = set(self.axes)
-        if len(axes) < 2 or len(axes) < len(self.axes):
-            raise UsageError(f"{', '.join(self.axes)!r} is one objective", place="pareto", expected="two axes or more")
-        if self.most_points < len(axes):
-            raise UsageError(f"there are {self.most_points}", place="points", expected=f"at least {len(axes)}")
-
-
-def axes_of(text: str) -> tuple[FrontAxis, ...]:
-    """Return the axes of a text such as `energy,latency`; raises UsageError for an unknown name."""
+    Raises UsageError for an unknown name, fewer than two axes, and fewer points than axes.
+    """
     names = [name.strip() for name in text.split(",")]
+    expected = f"two or more of {', '.join(FrontAxis)}"
     for name in names:
         if name not in tuple(FrontAxis):
-            raise UsageError(
-                f"unknown objective {name!r}", place="pareto", expected=f"two or more of {', '.join(FrontAxis)}"
-            )
+            raise UsageError(f"unknown objective {name!r}", place="pareto", expected=expected)
+    if len(set(names)) < max(2, len(names)):
+        raise UsageError(f"{', '.join(names)!r} is one objective", place="pareto", expected="two axes or more")
+    if most_points < len(names):
+        raise UsageError(f"there are {most_points}", place="points", expected=f"at least {len(names)}")
     return tuple(map(FrontAxis, names))
 
 
 @phase("scheduling")
-def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) -> FrontOutcome:
+def front_of_schedules(
+    request: ScheduleRequest, axes: Sequence[FrontAxis], most_points: int, start: RunStarter = silent_run
+) -> FrontOutcome:
     """Return verified schedules that form a Pareto front along the axes: none dominates another.
 
-    Raises InputError for a network or an accelerator that is unreadable or unusable, or for options that do not fit
-    them.
+    The objective of the request is ignored. Raises InputError for a network or an accelerator that is unreadable or
+    unusable, or for options that do not fit them.
     """
-    limits, watch, options = request.of_schedules.limits, Stopwatch(), request.of_schedules.options
+    limits, watch, options = request.limits, Stopwatch(), request.options
     deadline = Deadline.after(limits.time_limit_seconds)
-    needed = ScheduleObjective.ENERGY if FrontAxis.ENERGY in request.axes else ScheduleObjective.TRAFFIC
-    asked = read_schedule_question(replace(request.of_schedules, objective=needed))
+    needed = ScheduleObjective.ENERGY if FrontAxis.ENERGY in axes else ScheduleObjective.TRAFFIC
+    asked = read_schedule_question(replace(request, objective=needed))
     share = SHARE_OF_VERIFYING * (limits.time_limit_seconds or 0.0)
     within = deadline.within(deadline.seconds_left - share - asked.seconds_to_check)
     with start(limits, within) as run:
         question = asked.question(ScheduleObjective.ENERGY, uses_cache=options.uses_cache)
-        found = solve_front(question, asked.options, request.axes, asked.relaxation, run)
+        found = solve_front(question, asked.options, axes, asked.relaxation, run)
         stop = run.stop or Stop.COMPLETED
-    some = thinned(found, request.most_points)
-    return FrontOutcome(
-        asked.network.name,
-        asked.accelerator.name,
-        request.axes,
-        tuple(axis.bound_of(asked.relaxation) for axis in request.axes),
-        tuple(_verified_points(request, asked, some, deadline)),
-        len(found),
-        options.space,
-        stop,
-        watch.seconds,
-    )
+    bounds = tuple(axis.bound_of(asked.relaxation) for axis in axes)
+    points = tuple(_verified_points(request, asked, thinned(found, most_points), deadline))
+    names = asked.network.name, asked.accelerator.name
+    return FrontOutcome(*names, axes, bounds, points, len(found), options.space, stop, watch.seconds)
 
 
 def _verified_points(
-    request: FrontRequest, asked: ReadScheduleQuestion, points: Sequence[FrontPoint], deadline: Deadline
+    request: ScheduleRequest, asked: ReadScheduleQuestion, points: Sequence[FrontPoint], deadline: Deadline
 ) -> Iterator[ShownPoint]:
     """Yield the points in order: those that are minimal along an axis, and the others while there is time."""
     least = {one.values for one in least_along_axes(points)}
     for point in points:
-        if point.values in least or not deadline.is_past:
-            yield _shown(request, asked, point)
-
-
-def _shown(request: FrontRequest, asked: ReadScheduleQuestion, point: FrontPoint) -> ShownPoint:
-    found, bound = point.found(asked.accelerator), point.objective.value_of(asked.relaxation)
-    value = point.objective.value_of(found.figures)
-    status = Status.OPTIMAL if value == bound else Status.FEASIBLE
-    result = SearchResult(status, found, value, bound, 0.0, METHOD)
-    outcome = outcome_of(request.of_schedules, asked, point.objective, result)
-    return ShownPoint(point.values, with_verified_schedule(outcome, asked, found))
+        if point.values not in least and deadline.is_past:
+            continue
+        found, bound = point.found(asked.accelerator), point.objective.value_of(asked.relaxation)
+        value = point.objective.value_of(found.figures)
+        status = Status.OPTIMAL if value == bound else Status.FEASIBLE
+        result = SearchResult(status, found, value, bound, 0.0, METHOD)
+        outcome = outcome_of(request, asked, point.objective, result)
+        yield ShownPoint(point.values, with_verified_schedule(outcome, asked, found))

@@ -580,14 +580,13 @@ def pareto(
         An input is unreadable or unusable, or an axis is unknown.
 
     """
-    from onchip.api.schedule import FrontRequest, ScheduleRequest, axes_of, front_of_schedules
+    from onchip.api.schedule import ScheduleRequest, axes_of, front_of_schedules
 
     given, search = GivenNetwork.of(network), Search.of(time_limit, workers, seed, progress)
     asked = machine_of(target), ScheduleObjective.ENERGY, options or ScheduleOptions()
     request = ScheduleRequest(given.source, *asked, given.reading, search.limits)
-    return front_result(
-        front_of_schedules(FrontRequest(request, axes_of(",".join(minimize)), points), search.start), request
-    )
+    axes = axes_of(",".join(minimize), points)
+    return front_result(front_of_schedules(request, axes, points, search.start), request)
 
 
 def front_result(front: FrontOutcome, request: ScheduleRequest) -> FrontResult:

@@ -176,7 +176,7 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
     shown, and `onchip run` executes it. Its bound holds for the whole space that it names. Ctrl-C ends with the best
     schedule so far.
     """
-    from onchip.api.schedule import FrontRequest, ScheduleRequest, axes_of, front_of_schedules, schedule_network
+    from onchip.api.schedule import ScheduleRequest, axes_of, front_of_schedules, schedule_network
     from onchip.api.verbs import front_result, schedule_result
 
     if options.pareto is None and options.was_said("points"):
@@ -188,13 +188,13 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
     request = ScheduleRequest(options.network, options.accelerator, *asked)
     inputs = options.network, options.accelerator, *([] if options.start is None else [str(options.start)])
     files = AnswerFiles(inputs, options.output, options.report)
-    front = None if options.pareto is None else FrontRequest(request, axes_of(options.pareto), options.points)
-    files.ensure_they_can_be_written(is_folder=front is not None)
+    axes = None if options.pareto is None else axes_of(options.pareto, options.points)
+    files.ensure_they_can_be_written(is_folder=axes is not None)
     result: Result[Any]
-    if front is None:
+    if axes is None:
         result = schedule_result(schedule_network(request, watched_run), options.network)
     else:
-        result = front_result(front_of_schedules(front, watched_run), request)
+        result = front_result(front_of_schedules(request, axes, options.points, watched_run), request)
     return _finished(result, files, options.context, options.shown)
 
 

@@ -477,14 +477,17 @@ def _answer(point: SweepPoint, result: Result[Any]) -> PointAnswer:
     from onchip.formats.own.answers import answer_text
 
     figures = {name: result.figures.get(name) for name in FIGURES}
-    details, reason = result.shown.details, None if result.answer is not None else result.notes[0]
+    details, reason = result.shown.details, None
+    if result.answer is None:
+        others = {SweptVerb.PLAN: result.stopped_by, SweptVerb.MAP: "a layer has no mapping"}
+        reason = others.get(point.verb) or next(iter(result.notes), None)
     if point.verb is SweptVerb.PLAN:
-        reason = None if result.answer is not None else result.stopped_by
         figures["non_compulsory_bytes"] = details.figures and details.figures.non_compulsory
     elif point.verb is SweptVerb.SCHEDULE and details.figures is not None:
         figures["peak_bytes"] = sum(memory.peak_bytes for memory in details.figures.memories.values())
     status, counted = PointStatus(result.status), PointFigures(**figures)  # type: ignore[arg-type]
-    document = None if result.document is None else packed(answer_text(result.document))
+    found = None if result.answer is None else result.document
+    document = None if found is None else packed(answer_text(found))
     values = result.objective, result.lower_bound, result.unit
     return PointAnswer(status, *values, counted, reason=reason, document=document)
 

@@ -6,7 +6,7 @@ import json
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -21,6 +21,7 @@ from onchip.formats.own.graph_json import graph_to_json, read_graph
 from onchip.ir.graph import Graph
 from onchip.model.timeline.mac_count import MacCount, recomputed_macs
 from oracles.one_scratchpad import KeepOrDrop, Question, least_traffic
+from oracles.packing import TooLargeError
 from oracles.tilings import every_tiling, graphs_in_tiles, least_peak
 from support.tiled import Attributes, Network
 
@@ -178,17 +179,23 @@ class _Tilings:
             return None
         if self.problem.objective is Objective.PEAK:
             return min(least_peak(self.problem, one) for one in self.graphs)
-        values = [self._least_traffic(one) for one in self.graphs]
+        asked = Problem(self.problem.graph, self.problem.memories, count=self.problem.count)
+        values = [least_traffic_in_tiles(replace(asked, graph=one)) for one in self.graphs]
         known = [value for value in values if value is not None]
         return min(known) if known and (min(known) == 0 or len(known) == len(values)) else None
 
-    def _least_traffic(self, graph: Graph) -> int | None:
-        problem, memory = Problem(graph, self.problem.memories, count=self.problem.count), self.problem.memories[0]
-        is_small = len(graph.operators) <= MOST_TILES_IN_PLANS
-        if not is_small or memory.capacity_bytes // memory.alignment_bytes > MOST_PLACES:
-            return None
-        gaps = KeepOrDrop(Question.of(problem), tuple(range(len(graph.operators)))).gaps
+
+def least_traffic_in_tiles(problem: Problem) -> int | None:
+    """Return the least non-compulsory bytes of a network in few tiles; None without a plan, or with too many."""
+    operators, memory = problem.graph.operators, problem.memories[0]
+    is_small = len(operators) <= MOST_TILES_IN_PLANS
+    if not is_small or memory.capacity_bytes // memory.alignment_bytes > MOST_PLACES:
+        return None
+    gaps = KeepOrDrop(Question.of(problem), tuple(range(len(operators)))).gaps
+    try:
         return least_traffic(problem) if len(gaps) <= MOST_GAPS else None
+    except TooLargeError:
+        return None
 
 
 def _greatest(problem: Problem, graph: Graph) -> int:

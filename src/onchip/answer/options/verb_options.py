@@ -8,6 +8,7 @@ from enum import StrEnum
 from math import inf
 from typing import Final
 
+from onchip.answer.document import Runtime
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.options.choices import GREATEST_ALIGNMENT, GREATEST_BITS, as_choices, documented, option
 from onchip.answer.options.schedule_objective import ScheduleObjective
@@ -104,6 +105,12 @@ class PlanOptions:
         None, TILED, default="auto if an operator does not fit whole in the only scratchpad"
     )
     max_recompute: float = option(100.0, AGAIN, "PERCENT", "100%", parse=percent_of, is_swept=False)
+    runtime: Runtime | None = option(
+        None,
+        "Plan for a runtime: its operators in tiles, lives, scratch buffers and alignment.",
+        default="none",
+        is_swept=False,
+    )
     cap_tensors: bool = option(False, "Clamp larger tensors to the size of the largest scratchpad, for analysis only.")
     share: Share | None = option(None, SHARED, default="as the accelerator states, else none")
     bands: Mapping[str, int] = option(
@@ -126,7 +133,14 @@ class PlanOptions:
 
     def __post_init__(self) -> None:
         as_choices(
-            self, order=Order, placement=Placement, count=Count, share=Share, recompute=Recompute, tiles=TilesOption
+            self,
+            order=Order,
+            placement=Placement,
+            count=Count,
+            share=Share,
+            recompute=Recompute,
+            tiles=TilesOption,
+            runtime=Runtime,
         )
         _ensure_percentage(self.max_recompute)
         if self.cap_tensors and self.tiles is TilesOption.AUTO:

@@ -309,6 +309,9 @@ def export_project(plan: Path, network: str, folder: Path, values: RunValues) ->
         return check, None
     graph, model, reading = check.problem.graph, found[0], found[1] or check.document.reading
     ensure_whole_model(check, plan, "a C project", takes_tiles=True)
+    if check.document.reading.runtime is not None:
+        what = f"its operators are those of {check.document.reading.runtime}"
+        raise InputError(what, file=str(plan), place="reading: runtime", expected="a plan for no runtime")
     if any(one.tile for one in graph.operators):
         graph = network_to_plan(model, reading)
         if graph.states:

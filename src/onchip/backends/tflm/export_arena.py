@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
+from onchip.answer.document import Runtime
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, residencies_of
@@ -15,13 +16,12 @@ from onchip.answer.result import Status
 from onchip.answer.schedule import WORKSPACE
 from onchip.answer.words import counted, picked, printable
 from onchip.api.check import Check, check_plan, ensure_whole_model
-from onchip.api.networks import network_to_plan
+from onchip.api.networks import network_in_runtime
 from onchip.api.pack import Limits, Rule, smallest_arena, verify_packing
 from onchip.api.phases import phase
 from onchip.api.plan import plan_problem
 from onchip.api.target import Target
 from onchip.arch.memory import Memory
-from onchip.backends.tflm.tiled_model import SharedTiles, TiledModel
 from onchip.errors import InputError, InternalError
 from onchip.formats.files import write_file
 from onchip.formats.networks import network_of_file, read_tflite_network
@@ -193,8 +193,6 @@ class _Choice:
     contents: ArenaContents
     places: ArenaPlaces
     changes: tuple[str, ...] = ()
-    shifts: Mapping[int, int] = field(default_factory=dict)
-    """Offsets in bytes of tensors within their groups, 0 for those not listed."""
 
 
 @phase("exporting")
@@ -220,21 +218,25 @@ def export_arena(
         if count > 1 or read.network.variables:
             what = f"it has {count} subgraphs, whose lives overlap" if count > 1 else "it has resource variables"
             raise InputError(what, expected="a model of one graph, whose state is in variable tensors")
-        if any(operator.tile for operator in check.problem.graph.operators):
-            read, choice = _in_tiles(read, check, network)
-        else:
-            choice = _chosen(read, check, placed) if may_replan else _as_planned(read, check, placed, plan)
+        if check.document.reading.runtime is not None:
+            read = network_in_runtime(network, check.document.reading).read
+        choice = _chosen(read, check, placed) if may_replan else _as_planned(read, check, placed, plan)
         content = with_arena_plan(read.file, _offsets(read, choice), choice.order)
         _ensure_it_is_what_was_chosen(content, read, choice)
     except InputError as error:
         raise error if error.file else error.in_file(network) from None
     write_file(output, content)
-    return check, _export(read, choice)
+    export = _export(read, choice)
+    return check, replace(export, moved_operators=0) if check.document.reading.tiles else export
 
 
 def _places_of(check: Check, plan: Path) -> dict[str, int]:
     """Return the plan's offset of each tensor; raises InputError for a plan with transfers."""
     ensure_whole_model(check, plan, "TFLite Micro", own_shapes=True, takes_tiles=True)
+    if any(operator.tile for operator in check.problem.graph.operators):
+        what = "its tiles are read in parts, and kernels of TFLite Micro read dense tensors"
+        expected = f"a plan of `runtime='{Runtime.MICRO}'`, which counts slices and concatenations"
+        raise InputError(what, file=str(plan), place="reading: tiles", expected=expected)
     places: dict[str, int] = {}
     residencies = residencies_of(check.document.answer, check.problem.graph)
     for one in residencies:
@@ -257,22 +259,6 @@ def _as_planned(read: ReadNetwork, check: Check, placed: Mapping[str, int], plan
         raise InputError(f"TFLite Micro cannot use its offsets: {why}", file=str(plan), expected=expected)
     bound = least_places(contents).lower_bound_bytes
     return _Choice(order, contents, replace(own, lower_bound_bytes=bound))
-
-
-def _in_tiles(read: ReadNetwork, check: Check, network: str) -> tuple[ReadNetwork, _Choice]:
-    """Return the model in the plan's tiles and order, with a place for each tile, slice and concatenation."""
-    graph, plan = check.problem.graph, check.document.answer
-    model = TiledModel(read, graph, network_to_plan(network, check.document.reading))
-    tiled = network_of_file(model_file(model.content(plan)), read.graph.name)
-    order = tuple(range(len(tiled.network.operators)))
-    contents, shifts = SharedTiles(tiled, model.held).contents()
-    planned = max(one.end_bytes for one in residencies_of(plan, graph))
-    places = least_places(contents)
-    change = f"tiles, slices and concatenations have places of their own: the plan's arena is {planned:,} bytes"
-    capacity = plan.memories[0].capacity_bytes
-    if places.taken_bytes > capacity:
-        change += f", its scratchpad {capacity:,}: plan for a smaller --sram"
-    return tiled, _Choice(order, contents, places, (change,), shifts)
 
 
 def _run(check: Check) -> list[str]:
@@ -319,17 +305,12 @@ def _offsets(read: ReadNetwork, choice: _Choice) -> list[int]:
     offsets = [AT_RUN_TIME] * len(read.network.tensors)
     for group, offset in zip(choice.contents.groups, choice.places.offsets_bytes, strict=True):
         for index in group:
-            offsets[index] = offset + choice.shifts.get(index, 0)
+            offsets[index] = offset
     return offsets
 
 
 def _ensure_it_is_what_was_chosen(content: bytes, read: ReadNetwork, choice: _Choice) -> None:
     """Read the new file back and verify its plan; raises InternalError if it differs from the choice."""
-    if choice.shifts:
-        problem = PackingProblem(choice.contents.buffers, choice.places.taken_bytes, ALIGNMENT_BYTES)
-        if verify_packing(problem, Packing(choice.places.offsets_bytes)):
-            raise InternalError("the tiled model has no legal plan", place="export")
-        return
     written = arena_plan_of(network_of_file(model_file(content), read.graph.name))
     problem = PackingProblem(written.buffers, choice.places.taken_bytes, ALIGNMENT_BYTES)
     violations = verify_packing(problem, Packing(written.offsets_bytes))

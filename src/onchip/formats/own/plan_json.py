@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.answer.document import RECOMPUTED_MACS, Claim, Granularity, PlanDocument, Reading
+from onchip.answer.document import RECOMPUTED_MACS, Claim, Granularity, PlanDocument, Reading, Runtime
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import (
     Count,
@@ -80,6 +80,7 @@ class PlanReadingFields(BindingFields):
     bands: NotRequired[Annotated[dict[str, int], Doc("Map from an operator to its number of channel tiles.")]]
     recompute: NotRequired[Annotated[Recompute, Doc("`allowed` if operators may run again.")]]
     tiles: NotRequired[Annotated[dict[str, OperatorTilesFields], Doc("Map from an operator to its tiles.")]]
+    runtime: NotRequired[Annotated[Runtime, Doc("Runtime whose operators, lives and scratch buffers are planned.")]]
 
 
 class ScratchpadFields(TypedDict):
@@ -197,6 +198,7 @@ def _reading(fields: PlanReadingFields) -> Reading:
         bands=fields.get("bands", {}),
         recompute=fields.get("recompute", Recompute.NEVER),
         tiles={name: OperatorTiles(one["axis"], tuple(one.get("ends", ()))) for name, one in tiles.items()},
+        runtime=fields.get("runtime"),
     )
 
 
@@ -316,6 +318,7 @@ def _reading_fields(reading: Reading) -> dict[str, object]:
             "bands": dict(sorted(reading.bands.items())) or None,
             "recompute": None if reading.recompute is Recompute.NEVER else reading.recompute,
             "tiles": {name: written(OperatorTilesFields, one) for name, one in sorted(reading.tiles.items())} or None,
+            "runtime": reading.runtime,
         }
     )
 

@@ -9,7 +9,7 @@ offset of -1 leaves the address to the runtime, as for constants.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -68,27 +68,20 @@ def arena_contents(read: ReadNetwork, order: Sequence[int], *, views_apart: bool
     for index in sorted(lives):
         base = read.storage.base(index)
         groups.setdefault(base if base in lives and not views_apart else index, []).append(index)
-    return contents_of_groups(read, order, list(groups.values()), dict.fromkeys(lives, 0))
-
-
-def contents_of_groups(
-    read: ReadNetwork, order: Sequence[int], groups: Sequence[Sequence[int]], shifts: Mapping[int, int]
-) -> ArenaContents:
-    """Return the contents of groups of tensors, each `shifts` bytes behind the start of its group."""
-    network, lives = read.network, arena_lives(read, order)
+    network = read.network
     buffers = [
         Buffer(
             min(lives[index][0] for index in group),
             max(lives[index][1] for index in group),
-            max(shifts[index] + arena_size_bytes(network.tensors[index]) for index in group),
+            max(arena_size_bytes(network.tensors[index]) for index in group),
         )
-        for group in groups
+        for group in groups.values()
     ]
     scratch = [
         tuple(Buffer(step, step + 1, size) for size in scratch_bytes(network.operators[at], network.tensors))
         for step, at in enumerate(order, start=1)
     ]
-    return ArenaContents(tuple(map(tuple, groups)), tuple(buffers), tuple(scratch))
+    return ArenaContents(tuple(map(tuple, groups.values())), tuple(buffers), tuple(scratch))
 
 
 def arena_lives(read: ReadNetwork, order: Sequence[int]) -> dict[int, tuple[int, int]]:

@@ -284,6 +284,10 @@ class Front:
         self.builder.Prep(BUFFER_ALIGNMENT_BYTES, len(content))
         return self.table(1, {0: int(self.builder.CreateNumpyVector(content))}, {})
 
+    def numbers(self, numbers: npt.NDArray[Any]) -> int:
+        """Write a vector of numbers; return its target."""
+        return int(self.builder.CreateNumpyVector(numbers))
+
     def text(self, text: str) -> int:
         """Write a text; return its target."""
         return int(self.builder.CreateString(text))

@@ -116,11 +116,17 @@ class Grouper:
     _fine: set[GroupKey] = field(default_factory=set, init=False)
     """Groups between tensors on chip whose tilings are not coarse any more."""
     _layers: dict[Operators, _Layers | None] = field(default_factory=dict, init=False)
+    written: Mapping[str, Sequence[str]] = field(init=False)
+    """Map from each operator to its outputs; a concatenation that is not made has those that it joins."""
     memory: str | None = field(init=False)
     """The largest memory that holds feature maps, in which groups keep theirs."""
 
     def __post_init__(self) -> None:
-        self.memory = memory_for_maps(self.maker.question.accelerator)
+        question = self.maker.question
+        self.memory = memory_for_maps(question.accelerator)
+        self.written = {
+            one.name: one.inputs if one.name in question.views else one.outputs for one in question.network.operators
+        }
 
     def chosen(self, run: Run) -> Iterator[tuple[Sequence[ScheduledStack], Places]]:
         """Yield groups and their placements, each time better ones: at first between maps in DRAM, at once.
@@ -133,7 +139,7 @@ class Grouper:
             return
         params = self.maker.params
         counting = run.within(params.share_of_counting * run.seconds_left) if run.deadline.is_set else run
-        far, written = self._far(alone), self._written
+        far, written = self._far(alone), self.written
 
         def front_of(operators: Operators) -> StackFront | None:
             # A group can save little if all its inner maps are near the MACs anyway.
@@ -171,9 +177,8 @@ class Grouper:
             self._fine.add(key)
             like, coarse = self._fronts[key]
             of_like = around.renamed(self._names(operators, like))
-            every = (*coarse.options, *self._front_of(like, run, of_like, is_coarse=False).options)
-            best = StackFront(every).least(self._prices)
-            self._fronts[key] = like, StackFront(() if best is None else (best,))
+            fitting = (self._that_fit(each, run, run, of_like) for each in coarse.options)
+            self._fronts[key] = like, next(fitting, StackFront())
         return is_new
 
     def given(self, run: Run) -> GivenGroups | None:
@@ -201,21 +206,21 @@ class Grouper:
             return None
         return GivenGroups(*_together(found), left_alone)
 
-    def _that_fit(self, counted: StackOption, refining: Run, run: Run) -> StackFront:
+    def _that_fit(self, counted: StackOption, refining: Run, run: Run, around: Surroundings = IN_DRAM) -> StackFront:
         """Return the first option of a counted group that fits at about the counted price.
 
         Its tiling is refined before, within `refining`, and kept if that finds no better one in time. If the placements
         do not fit, or maps pass DRAM for lack of capacity, groups counted with less capacity follow, then those with
         all maps in the largest memory. A group that there is no time to compose twice, alone and with the others, is
-        not tried.
+        not tried. Groups are composed alone, with inputs and output in DRAM, so other prices are not compared.
         """
         operators, price = counted.stack.operators, self._prices.of(counted.figures)
-        refined = self.counted(operators, refining).options
+        refined = self.counted(operators, refining, around).options
         better = [one for one in refined if self._prices.of(one.figures) <= price]
         smaller = (
             one
             for share in self.maker.params.reserved
-            for one in self.counted(operators, refining, reserved=share).options
+            for one in self.counted(operators, refining, around, share).options
         )
         plain = (replace(counted, places=places) for places in self._inside(counted.stack))
         best: StackOption | None = None
@@ -224,6 +229,8 @@ class Grouper:
                 return StackFront((best or one,))
             if (found := self.composed(one.stack, one.places, run)) is None:
                 continue
+            if around != IN_DRAM:
+                return StackFront((replace(found, figures=one.figures),))
             if best is None or self._prices.of(found.figures) < self._prices.of(best.figures):
                 best = found
             dearer = self.maker.params.times_as_counted * self._prices.of(one.figures)
@@ -241,14 +248,6 @@ class Grouper:
             return StackPrices(ScheduleObjective.ENERGY if objective is ScheduleObjective.EDP else objective)
         composition = self.alone.improver.best.composition
         return StackPrices(objective, composition.energy_fj, composition.cycles)
-
-    @property
-    def _written(self) -> Mapping[str, Sequence[str]]:
-        """Map each operator to its outputs; a concatenation that is not made has those that it joins."""
-        question = self.maker.question
-        return {
-            one.name: one.inputs if one.name in question.views else one.outputs for one in question.network.operators
-        }
 
     def _far(self, alone: ScheduleAttempt) -> frozenset[str]:
         """Return the feature maps that `alone` streams."""
@@ -386,7 +385,10 @@ class Grouper:
             return StackFront()
         stack, choice = ScheduledStack(operators, tiling), StackChoice(LayerSpan(0, len(network.layers)), tiling)
         places = places_of_strategy(part, (stack,), network, ((choice, counted[tiling]),))
-        return StackFront((StackOption(stack, places, demand_of(counted[tiling])),))
+        written = {key: home for key, home in places.written.items() if key[1] not in self.written[operators[-1]]}
+        if around.output_home != DRAM:
+            written |= {(0, name): around.output_home for name in self.written[operators[-1]]}
+        return StackFront((StackOption(stack, replace(places, written=written), demand_of(counted[tiling])),))
 
     def _layers_of(self, operators: Operators) -> _Layers | None:
         """Return a run of operators as a separate network; None if no tiling of it runs."""
@@ -559,13 +561,14 @@ class _StepsBetween:
                 return
             end = at + len(operators)
             around, kept = self._around(operators, end, on_chip)
-            output = network.tensor[network.operator[operators[-1]].outputs[0]]
-            is_read = self._last_read.get(output.name, -1) >= end
-            homes = [DRAM, self.grouper.memory] if is_read and output.role is not Role.OUTPUT else [DRAM]
+            outputs = self.grouper.written[operators[-1]]
+            are_read = all(self._last_read.get(name, -1) >= end for name in outputs)
+            are_inner = all(network.tensor[name].role is not Role.OUTPUT for name in outputs)
+            homes = [DRAM, self.grouper.memory] if are_read and are_inner else [DRAM]
             for home in filter(None, homes):
                 around = replace(around, output_home=home)
                 front = self.grouper.front_between(operators, around, self.run)
-                behind = kept if home == DRAM else kept | {(output.name, True, (home,))}
+                behind = kept if home == DRAM else kept | {(name, True, (home,)) for name in outputs}
                 for option in front.options:
                     yield FusedStep(end, behind, option, around)
 

@@ -199,17 +199,29 @@ def offsets_of(
     """
     found: dict[int, int] = {}
     for memory in memories:
-        own = residencies[memory.name]
-        offsets = placed_where_free_longest(memory, own) if is_timed else None
-        if offsets is None:
-            offsets = placed_in_order(memory, own)
-        if len(offsets) < len(own):
-            packing = packed(memory, own)
-            if packing is None:
-                raise NoOffsetsError(memory.name, own[len(offsets)].at)
-            offsets = packing
-        found |= offsets
+        for own in _apart(residencies[memory.name]):
+            offsets = placed_where_free_longest(memory, own) if is_timed else None
+            if offsets is None:
+                offsets = placed_in_order(memory, own)
+            if len(offsets) < len(own):
+                packing = packed(memory, own)
+                if packing is None:
+                    raise NoOffsetsError(memory.name, own[len(offsets)].at)
+                offsets = packing
+            found |= offsets
     return found
+
+
+def _apart(residencies: Sequence[BytesInMemory]) -> Iterator[Sequence[BytesInMemory]]:
+    """Yield the residencies in parts, in order; when a part begins, all residencies of the parts before have ended."""
+    first = until = 0
+    for number, one in enumerate(residencies):
+        if one.at >= until and number > first:
+            yield residencies[first:number]
+            first = number
+        until = max(until, one.until)
+    if residencies:
+        yield residencies[first:]
 
 
 def largest_gaps(

@@ -142,6 +142,10 @@ class NoMappingError(Exception):
         return tuple(dict.fromkeys(names))
 
 
+class NoGapError(NoMappingError):
+    """Raised if no offsets were found; a tensor of the operator is the first that finds no gap."""
+
+
 @dataclass(slots=True)
 class _KnownStack:
     """The movements and loop nests of a stack; `composed` is valid while the mappings are those of `edition`."""
@@ -359,7 +363,7 @@ class Composer:
         except NoOffsetsError as error:
             after = (one.operator for one in instructions[error.at :] if isinstance(one, Compute))
             last = composition.composed[-1].steps[-1].operator
-            raise NoMappingError(next(after, last), str(error)) from None
+            raise NoGapError(next(after, last), str(error)) from None
         steps = [at for at, one in enumerate(instructions) if isinstance(one, Compute)]
         gaps = {
             memory.name: tuple(largest_gaps(memory, residencies[memory.name], offsets, steps))

@@ -67,7 +67,7 @@ def places_of_strategy(
             written[number, layer.output.name] = levels.output
             if levels.weight is not None:
                 read |= {(number, name): levels.weight for name in operator.parameters}
-            if common.caches.rows_to is not None:
+            if common.caches.rows_to is not None and layer.name != network.layers[choice.span.stop - 1].name:
                 rows_to = common.caches.rows_to
                 waiting[number, layer.output.name] = None if rows_to == DRAM else rows_to
     for view, number in views.items():

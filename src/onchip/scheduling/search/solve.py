@@ -29,7 +29,7 @@ from onchip.scheduling.moves.residency_path import ResidencyPath
 from onchip.scheduling.moves.restacking import Merger, Reorderer, Restacker, places_of_lone
 from onchip.scheduling.params import ScheduleParams
 from onchip.scheduling.program.attempt import AttemptMaker, Listener, ScheduleAttempt
-from onchip.scheduling.program.composition import FoundSchedule, NoMappingError, ScheduleQuestion
+from onchip.scheduling.program.composition import FoundSchedule, NoGapError, NoMappingError, ScheduleQuestion
 from onchip.scheduling.program.from_schedule import decisions_of_schedule
 from onchip.scheduling.program.places import FirstPlaces, Places, planned_start
 from onchip.scheduling.program.usable import ensure_usable
@@ -273,9 +273,9 @@ class ScheduleSearch:
     def _repaired(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt | None:
         """Keep the schedule of these groups, and return it; None if there is none.
 
-        Where a loop nest fits in no free bytes, maps of its operator move to larger memories. If there are none, the
-        operators of its group run alone, and so do those of the group of most tiles if there is no time for all tiles.
-        Maps of an operator alone pass DRAM.
+        Where a loop nest fits in no free bytes, maps of its operator move to larger memories; where a tensor finds no
+        gap, all maps of its group. If there are none, the operators of its group run alone, and so do those of the
+        group of most tiles if there is no time for all tiles. Maps of an operator alone pass DRAM.
         """
         network = self.question.network
         for _ in range(self.params.repairs):
@@ -284,6 +284,11 @@ class ScheduleSearch:
             try:
                 return self._add(stacks, places)
             except NoMappingError as error:
+                if isinstance(error, NoGapError):
+                    found = self._with_room(stacks, places, error.operators_of(network)[0])
+                    if found is not None:
+                        places = found
+                        continue
                 for name in error.operators_of(network):
                     at = next(number for number, stack in enumerate(stacks) if name in stack.operators)
                     operator = network.operator[name]
@@ -306,6 +311,16 @@ class ScheduleSearch:
                 if all(one.tiling is None for one in stacks):
                     return None
         return None
+
+    def _with_room(self, stacks: Sequence[ScheduledStack], places: Places, operator: str) -> Places | None:
+        """Return the places with all maps of an operator's group one memory farther from the MACs; None if none can."""
+        at = next(number for number, stack in enumerate(stacks) if operator in stack.operators)
+        found: Places | None = None
+        for name in stacks[at].operators:
+            found = (found or places).farther(
+                at, self.question.network.operator[name], self.question.accelerator
+            ) or found
+        return found
 
     def _add_if_possible(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt | None:
         try:

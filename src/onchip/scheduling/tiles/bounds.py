@@ -60,6 +60,20 @@ def least_peak_of_tilings(problem: Problem, *, is_model: bool, is_late: Callable
     return max(need, TilingPeak(problem, counted_geometries(problem, is_model=is_model)).bytes(is_late))
 
 
+def least_spills_of_tilings(problem: Problem, *, is_model: bool, is_late: Callable[[], bool] = never) -> int:
+    """Return a lower bound in bytes on the traffic beyond compulsory, over all tilings that recompute nothing.
+
+    The bytes that some tile needs beyond the only scratchpad, for itself and for later tiles, are loaded again. They
+    are stored before, unless DRAM has them anyway. The bound is 0 if states or shared bytes may lower it.
+    """
+    if problem.graph.shares_bytes or problem.graph.states:
+        return 0
+    peak_bytes = TilingPeak(problem, counted_geometries(problem, is_model=is_model)).bytes(is_late)
+    away_bytes = max(0, peak_bytes - problem.memories[0].capacity_bytes)
+    in_dram_bytes = sum(one.size_bytes for one in problem.counted_tensors if one.role is not Role.ACTIVATION)
+    return away_bytes + max(0, away_bytes - in_dram_bytes)
+
+
 def smallest_tile_bytes(problem: Problem, operator: Operator, geometry: Geometry | None) -> int:
     """Return the bytes that some tile of the operator needs in every tiling, packed in the first scratchpad.
 

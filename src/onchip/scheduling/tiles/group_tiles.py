@@ -130,6 +130,11 @@ class FusedGroups:
         added = sum(graph.tensor[name].size_bytes for name in new)
         return FusedGroup(number, number + 1, None, FINEST, self.live_bytes[number] + added, 1)
 
+    def fits_whole(self, number: int) -> bool:
+        """Return True if an operator's operands fit the scratchpad together, or if it cannot run in tiles."""
+        size_bytes = sum(tensor.size_bytes for tensor in self.problem.operands(self.operators[number]))
+        return size_bytes <= self.problem.memories[0].capacity_bytes or not self.axes(number)
+
     def ending_at(
         self,
         stop: int,
@@ -228,7 +233,7 @@ class _GroupInTiles:
         self._counted: dict[str, list[tuple[bool, int, Integers]]] = {}
 
     def _link(self, number: int) -> bool:
-        """Choose the axis along which an operator is tiled; False if it would have to run whole before its reader."""
+        """Choose the axis along which an operator is tiled; False if it does not fit, or its reader runs whole."""
         groups, geometry = self.groups, self.groups.geometry(number)
         chosen, places = set[int | None](), list[tuple[float, float]]()
         readers = [use for name in groups.operators[number].outputs for use in self._readers(name)]
@@ -249,7 +254,7 @@ class _GroupInTiles:
         axis = chosen.pop() if len(chosen) == 1 else None
         if axis is None or geometry is None or not _can_be_tiled(geometry, axis, geometry.axes[axis], least=1):
             self.axes[number] = None
-            return True
+            return groups.fits_whole(number)
         self.axes[number] = axis
         self._places[number] = max(scale for scale, _ in places), max(shift for _, shift in places)
         return True

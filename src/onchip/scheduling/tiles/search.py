@@ -25,7 +25,7 @@ def groups_of_least_peak(groups: FusedGroups, is_late: Callable[[], bool] = neve
     chosen: list[FusedGroup] = []
     for stop in range(1, count + 1):
         best = groups.whole(stop - 1)
-        least[stop] = max(least[stop - 1], best.peak_bytes)
+        least[stop] = max(least[stop - 1], best.peak_bytes) if groups.fits_whole(stop - 1) else inf
 
         def is_useful(first: int, _: int, stop: int = stop) -> bool:
             return max(least[first], groups.live_bytes[first]) < least[stop]
@@ -53,7 +53,7 @@ def groups_of_few_tiles(
     last_large = -1  # the last operator that does not fit whole: useful groups contain one
     for stop in range(1, count + 1):
         best: FusedGroup | None = groups.whole(stop - 1)
-        if best is not None and best.peak_bytes > capacity_bytes:
+        if best is not None and (best.peak_bytes > capacity_bytes or not groups.fits_whole(stop - 1)):
             best, last_large = None, stop - 1
         else:
             fewest[stop] = fewest[stop - 1] + 1
@@ -87,7 +87,7 @@ class RecomputingGroups:
     def __post_init__(self) -> None:
         groups, sets = self.groups, [frozenset[int](), *self.groups.recomputed_sets()]
         for stop in range(1, len(groups.operators) + 1):
-            own = [groups.whole(stop - 1)]
+            own = [groups.whole(stop - 1)] if groups.fits_whole(stop - 1) else []
             for axis, again in product(() if self.is_late() else groups.axes(stop - 1), sets):
                 own += groups.ending_at(stop, axis, FINEST, self._is_useful, again=again)
             self.found += (group for group in own if group.peak_bytes < self.most_bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onchip.answer.operator_tiles import OperatorTiles
@@ -31,9 +31,9 @@ def tilings(
 ) -> Iterator[NetworkTiling]:
     """Yield tilings: for the least peak, or in few tiles for the capacity and, if that does not pack, for less.
 
-    If no tiling fits the capacity without spills, that of least peak is the only one. Tilings that recompute up to the
-    share `most_again` of the network's multiply-accumulates are tried where they need less than all others, and where
-    others do not fit. Once `is_late` returns True, the search leaves operators whole.
+    If no tiling fits the capacity without spills, those of least peak are the only ones. Tilings that recompute up to
+    the share `most_again` of the network's multiply-accumulates are tried where they need less than all others, and
+    where others do not fit. Once `is_late` returns True, the search leaves operators whole.
     """
     groups = FusedGroups(problem, counted_geometries(problem, is_model=is_model))
     least = tiling_of(groups, groups_of_least_peak(groups, is_late))
@@ -47,9 +47,20 @@ def tilings(
         found = groups_of_few_tiles(groups, limit, is_late)
         if found is not None:
             yield tiling_of(groups, found)
-        elif limit == least.peak_bytes:
+        if limit == least.peak_bytes and (found is None or is_needed):
             yield least
     yield from (one for one in recomputing if not (is_needed and one.peak_bytes <= high))
+
+
+def tilings_within(
+    problem: Problem, limits: Callable[[int], Iterable[int]], is_late: Callable[[], bool]
+) -> Iterator[NetworkTiling]:
+    """Yield a tiling of a model in few tiles for each limit of the peak; `limits` are a function of the least peak."""
+    groups = FusedGroups(problem, counted_geometries(problem, is_model=True))
+    least = tiling_of(groups, groups_of_least_peak(groups, is_late))
+    for limit in limits(least.peak_bytes):
+        found = groups_of_few_tiles(groups, limit, is_late)
+        yield least if found is None else tiling_of(groups, found)
 
 
 def _recomputing(

@@ -21,7 +21,7 @@ from onchip.errors import DifferentShapeError, GraphError, InputError, errors_in
 from onchip.formats.networks import NEXT, read_tflite_network
 from onchip.formats.onnx.program import random_array
 from onchip.formats.tflite.file import INT4, dtype_of, mended, type_name
-from onchip.formats.tflite.graph import part_of_model
+from onchip.formats.tflite.graph import ReadNetwork, part_of_model
 from onchip.formats.tflite.network import Interpreter, NetworkOperator, Values, said_shape
 from onchip.formats.tflite.storage import Presentation
 from onchip.ir.graph import Graph
@@ -53,17 +53,23 @@ class _Part:
 
 
 class TfliteKernels:
-    """Kernels for the operators of `graph`, read from `path` with its inputs of the given shapes."""
+    """Kernels for the operators of `graph`, read from `path` with its inputs of the given shapes, or as `read`."""
 
     name = "ai-edge-litert"
 
     def __init__(
-        self, graph: Graph, path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES, *, seed: int = 0
+        self,
+        graph: Graph,
+        path: Path,
+        shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
+        *,
+        seed: int = 0,
+        read: ReadNetwork | None = None,
     ) -> None:
         self._graph = graph
         self.path = path
         self._seed = seed
-        self.read = read_tflite_network(path, shapes)
+        self.read = read or read_tflite_network(path, shapes)
         self.content = mended(self.read.file)
         self._storage = self.read.storage
         self._rank = {operator.name: rank for rank, operator in enumerate(self.read.network.operators)}

@@ -1,11 +1,8 @@
-"""A TFLite model in the tiles of a plan: partial operators, slices and concatenations, in the plan's order.
+"""A network as TFLite Micro runs it: a model in tiles, and a graph of what its arena holds.
 
-A tile along rows or columns runs by the operator itself with its own options, on the part of the input that it reads.
-If the padding of that part begins elsewhere, the part gets a few more rows, and the superfluous rows of the output are
-cut off. docs/tflite_micro.md derives the rows.
-
-Tensors that hold regions of one tensor of the original file may lie as they do there: a slice within its source, parts
-within their concatenation. Where two of them are needed at once, their common bytes have equal values.
+A model in tiles has partial operators, slices and concatenations. A tile along rows or columns runs by the operator
+itself with its own options, on the part of the input that it reads. If the padding of that part begins elsewhere, the
+part gets a few more rows, and the superfluous rows of the output are cut off. docs/tflite_micro.md derives the rows.
 
 The new tensors and operators stand in front of the bytes of the file, which stay unchanged.
 """
@@ -13,127 +10,103 @@ The new tensors and operators stand in front of the bytes of the file, which sta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, combinations, count, pairwise, product
-from math import prod
+from dataclasses import dataclass, field, replace
+from itertools import chain, count, pairwise, product
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from onchip.answer.program import Compute, Plan
 from onchip.errors import GraphError
-from onchip.formats.tflite.arena import (
-    ALIGNMENT_BYTES,
-    ArenaContents,
-    arena_lives,
-    arena_size_bytes,
-    contents_of_groups,
-)
-from onchip.formats.tflite.file import ModelFile, dtype_of, options_of, refused_if_damaged
+from onchip.formats.networks import network_of_file
+from onchip.formats.tflite.arena import ALIGNMENT_BYTES, scratch_bytes
+from onchip.formats.tflite.file import ModelFile, dtype_of, model_file, options_of, refused_if_damaged
 from onchip.formats.tflite.graph import BUFFER_ALIGNMENT_BYTES, Front, ReadNetwork
 from onchip.formats.tflite.network import NetworkOperator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.tensor import Tensor
+from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Range, Region, SumPart, size_of, whole_region
+from onchip.transform.rewrite.shared_bytes import with_workspaces
 
 
 @dataclass(frozen=True, slots=True)
-class _Bytes:
-    """The bytes [start, stop) of the whole original tensor that a tensor stands for; those in `valid` are its values.
+class MicroNetwork:
+    """A network as TFLite Micro runs it: the model, and a graph of what its arena holds.
 
-    It is needed during the steps [first, last).
+    `made` maps each operator of the tiled network to the tensors that the model's operators for it write.
     """
 
-    index: int
-    start: int
-    stop: int
-    valid: tuple[int, int]
-    first: int
-    last: int
-
-    def agrees_with(self, other: _Bytes) -> bool:
-        """Return True if both may lie at their places of one copy of the original."""
-        if self.last <= other.first or other.last <= self.first:
-            return True
-        start, stop = max(self.start, other.start), min(self.stop, other.stop)
-        return start >= stop or all(one.valid[0] <= start and stop <= one.valid[1] for one in (self, other))
-
-
-@dataclass
-class SharedTiles:
-    """Groups of tensors that share bytes in a tiled model whose operators run in the order of the file."""
-
     read: ReadNetwork
-    held: Mapping[str, HeldRegion]
-    groups: dict[int, list[int]] = field(default_factory=dict)
-    """By tensor, the list of its group, which its members have in common."""
-    spans: dict[int, _Bytes] = field(default_factory=dict)
+    graph: Graph
+    made: Mapping[str, tuple[str, ...]]
 
-    def contents(self) -> tuple[ArenaContents, dict[int, int]]:
-        """Return the contents of the arena by groups, and the offset of each tensor in its group in bytes."""
-        network, order = self.read.network, range(len(self.read.network.operators))
-        lives = arena_lives(self.read, order)
-        for index in lives:
-            self.groups[index] = [index]
-            span = self._span(index, lives[index])
-            if span is not None:
-                self.spans[index] = span
-        readers: dict[int, list[str]] = {}
-        for operator in network.operators:
-            for index in operator.inputs:
-                readers.setdefault(index, []).append(operator.kind)
-        for operator in network.operators:
-            output = operator.outputs[0]
-            if operator.kind == "CONCATENATION":
-                for index in operator.inputs:
-                    if len(readers[index]) == 1:
-                        self._join(index, output)
-        for operator in network.operators:
-            output = operator.outputs[0]
-            if operator.kind == "SLICE":
-                source = operator.inputs[0]
-                is_transient = all(kind == "SLICE" for kind in readers[source]) and readers.get(output) == [
-                    "CONCATENATION"
-                ]
-                if is_transient or (source in lives and lives[output][1] <= lives[source][1]):
-                    self._join(output, source)
-        groups = list({id(group): group for group in self.groups.values()}.values())
-        shifts = dict.fromkeys(lives, 0)
-        for group in groups:
-            if len(group) > 1:
-                lowest = min(self.spans[index].start for index in group)
-                shifts |= {index: self.spans[index].start - lowest for index in group}
-        return contents_of_groups(self.read, order, groups, shifts), shifts
+    def in_order(self, tiles: Sequence[str]) -> tuple[str, ...]:
+        """Return the graph's operators in an order of the tiled network's operators."""
+        graph, order = self.graph, dict[str, None]()
+        for tensor in (tensor for tile in tiles for tensor in self.made.get(tile, ())):
+            waiting = [tensor]
+            while waiting:
+                writer = graph.producer.get(waiting[-1])
+                before = [] if writer is None or writer.name in order else [*writer.inputs]
+                missing = [one for one in before if one in graph.producer and graph.producer[one].name not in order]
+                if not missing:
+                    order |= {} if writer is None else {writer.name: None}
+                    waiting.pop()
+                waiting += missing
+        return (*order, *(one.name for one in graph.operators if one.name not in order))
 
-    def _span(self, index: int, life: tuple[int, int]) -> _Bytes | None:
-        """Return the bytes for which a tensor stands; None if it is not contiguous in the original."""
-        tensor = self.read.network.tensors[index]
-        held = self.held.get(tensor.name)
-        if held is None:
-            return None
-        cut = [at for at, size in enumerate(held.shape) if held.region[at] != (0, size)]
-        axis = cut[0] if cut else next((at for at, size in enumerate(tensor.shape) if size > 1), 0)
-        if len(cut) > 1 or prod(tensor.shape[:axis]) != 1:
-            return None
-        row = arena_size_bytes(tensor) // tensor.shape[axis]
-        start, stop = (end * row for end in held.region[axis])
-        first, last = held.valid[axis]
-        return _Bytes(held.index, start, stop, (first * row, last * row), *life)
 
-    def _join(self, one: int, other: int) -> None:
-        """Put two groups together if all their members may share bytes at aligned places."""
-        if one not in self.spans or other not in self.spans or self.groups[one] is self.groups[other]:
-            return
-        members = [*self.groups[one], *self.groups[other]]
-        spans = [self.spans[index] for index in members]
-        lowest = min(span.start for span in spans)
-        if len({span.index for span in spans}) > 1 or any((span.start - lowest) % ALIGNMENT_BYTES for span in spans):
-            return
-        if all(first.agrees_with(second) for first, second in combinations(spans, 2)):
-            for index in members:
-                self.groups[index] = members
+def micro_network(read: ReadNetwork, whole: Graph, tiled: Graph) -> MicroNetwork:
+    """Return the network in tiles as TFLite Micro runs it; raises GraphError for tiles that it has no operators for."""
+    made: Mapping[str, tuple[str, ...]] = {}
+    if any(operator.tile for operator in tiled.operators):
+        model = TiledModel(read, tiled, whole)
+        read = network_of_file(model_file(model.content()), read.graph.name)
+        made = model.made
+    return MicroNetwork(read, _arena_graph(read), made)
+
+
+GIVEN, KEPT, END = "@inputs", "@outputs", "@end"
+"""Operators that give several inputs at once, or read several outputs at once, and what the latter writes."""
+
+
+def _arena_graph(read: ReadNetwork) -> Graph:
+    """Return the raw graph with the lives of tensors in the arena, and the scratch buffers of kernels as workspaces.
+
+    All inputs are there from the start, and all outputs until the end. The runtime keeps states elsewhere.
+    """
+    graph = read.graph
+    states = {name for name, index in read.index.items() if read.storage.is_state(index)}
+    inputs, outputs = (
+        tuple(one.name for one in graph.with_role(role) if one.name not in states) for role in (Role.INPUT, Role.OUTPUT)
+    )
+    shown = {one.outputs[0]: one.inputs[0] for one in graph.operators if one.name not in read.source and one.inputs}
+    outputs = tuple(dict.fromkeys(shown.get(name, name) for name in outputs))  # a view of an input is the input
+    tensors = [one for one in graph.tensors if one.name not in states and one.name not in shown]
+    operators = [
+        replace(
+            one,
+            inputs=tuple(name for name in one.inputs if name not in states),
+            outputs=tuple(name for name in one.outputs if name not in states),
+            workspace_bytes=_scratch_bytes(read, one),
+        )
+        for one in graph.operators
+        if one.outputs[0] not in shown
+    ]
+    if len(inputs) > 1:
+        tensors = [replace(one, role=Role.ACTIVATION) if one.name in inputs else one for one in tensors]
+        operators = [Operator(GIVEN, GIVEN, (), inputs), *operators]
+    if len(outputs) > 1:
+        tensors.append(Tensor(END, 1, Role.ACTIVATION))
+        operators.append(Operator(KEPT, KEPT, outputs, (END,)))
+    return with_workspaces(Graph(graph.name, tuple(tensors), tuple(operators)))
+
+
+def _scratch_bytes(read: ReadNetwork, operator: Operator) -> int:
+    source = read.source.get(operator.name)
+    sizes = () if source is None else scratch_bytes(source, read.network.tensors)
+    return sum(-(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for size in sizes)
 
 
 _SAME: Final = 0
@@ -157,19 +130,6 @@ class _Part:
     region: Region
 
 
-@dataclass(frozen=True, slots=True)
-class HeldRegion:
-    """The region of a tensor of the file that a tensor holds, and its part whose elements have that tensor's values.
-
-    `shape` is that of the whole tensor.
-    """
-
-    index: int
-    shape: tuple[int, ...]
-    region: Region
-    valid: Region
-
-
 @dataclass
 class TiledModel:
     """The rewriting of one model; raises GraphError for tiles that no standard operator computes."""
@@ -182,17 +142,18 @@ class TiledModel:
     operators: list[NewOperator] = field(default_factory=list)
     parts: dict[int, list[_Part]] = field(default_factory=dict)
     """By index of the file's tensors, the parts that were computed."""
-    held: dict[str, HeldRegion] = field(default_factory=dict)
-    """The region that each tensor holds, by name."""
+    made: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By operator of `graph`, the tensors that its new operators write."""
 
-    def content(self, plan: Plan) -> bytes:
-        """Return the model in the order of a plan."""
+    def content(self) -> bytes:
+        """Return the model, in the order of `graph`."""
         network = self.read.network
         for index in network.inputs:
             self._has_whole(index)
-        for line in plan.instructions:
-            if isinstance(line, Compute):
-                self._compute(self.graph.operator[line.operator])
+        for operator in self.graph.operators:
+            before = len(self.operators)
+            self._compute(operator)
+            self.made[operator.name] = tuple(one.outputs[0] for one in self.operators[before:])
         outputs = [self._whole(index) for index in network.outputs]
         ends = [network.tensors[index].name for index in network.inputs], outputs
         return rewritten_model(self.read.file, list(self.tensors.values()), self.operators, ends)
@@ -201,21 +162,19 @@ class TiledModel:
         tensor = self.read.network.tensors[index]
         self.tensors.setdefault(tensor.name, (tensor.name, index))
         part = _Part(tensor.name, whole_region(tensor.shape))
-        self.held[tensor.name] = HeldRegion(index, tensor.shape, part.region, part.region)
         if part not in self.parts.setdefault(index, []):
             self.parts[index].append(part)
         return tensor.name
 
-    def _new(self, wanted: str, region: Region, valid: Region, like: int) -> str:
+    def _new(self, wanted: str, region: Region, like: int) -> str:
         names = chain((wanted,), (f"{wanted} {number}" for number in count(2)))
         name = next(one for one in names if one not in self.tensors)
         self.tensors[name] = NewTensor(name, tuple(stop - start for start, stop in region), like)
-        self.held[name] = HeldRegion(like, self.read.network.tensors[like].shape, region, valid)
         return name
 
-    def _constant(self, values: np.ndarray, like: int | None = None) -> str:
+    def _constant(self, values: np.ndarray, like: int | None = None, channels: Range | None = None) -> str:
         name = f"onchip constant {len(self.tensors)}"
-        self.tensors[name] = NewTensor(name, values.shape, like, values)
+        self.tensors[name] = NewTensor(name, values.shape, like, values, channels)
         return name
 
     def _is_constant(self, index: int) -> bool:
@@ -275,7 +234,7 @@ class TiledModel:
         """Add a slice of a tensor, in which the region's tensor begins at `origin`."""
         name = self.read.network.tensors[index].name
         shown = ",".join(f"{start}:{stop}" for start, stop in region)
-        target = self._new(f"{name}[{shown}]", region, region, index)
+        target = self._new(f"{name}[{shown}]", region, index)
         begin = self._constant(np.array([start - at for (start, _), at in zip(region, origin, strict=True)], np.int32))
         size = self._constant(np.array([stop - start for start, stop in region], np.int32))
         self.operators.append(NewOperator((source, begin, size), (target,), kind="SLICE", union="SliceOptions"))
@@ -308,15 +267,13 @@ class TiledModel:
                 beside = _along(region, axis, low, high)
                 parts.insert(place, _Part(self._filled(beside, 0, index), beside))
         while len(parts) > 1:
-            parts = [self._joined(index, parts[:_MOST_JOINED], axis, region), *parts[_MOST_JOINED:]]
+            parts = [self._joined(index, parts[:_MOST_JOINED], axis), *parts[_MOST_JOINED:]]
         return parts[0].name
 
-    def _joined(self, index: int, parts: Sequence[_Part], axis: int, valid: Region) -> _Part:
-        """Add the concatenation of some neighbours; of their elements those in `valid` are the tensor's."""
-        low, high = parts[0].region[axis][0], parts[-1].region[axis][1]
-        region = _along(valid, axis, low, high)
-        own = _along(valid, axis, max(low, valid[axis][0]), min(high, valid[axis][1]))
-        target = self._new(f"{self.read.network.tensors[index].name} gathered", region, own, index)
+    def _joined(self, index: int, parts: Sequence[_Part], axis: int) -> _Part:
+        """Add the concatenation of some neighbours."""
+        region = _along(parts[0].region, axis, parts[0].region[axis][0], parts[-1].region[axis][1])
+        target = self._new(f"{self.read.network.tensors[index].name} gathered", region, index)
         names = tuple(one.name for one in parts)
         union, options = "ConcatenationOptions", {0: axis}
         self.operators.append(NewOperator(names, (target,), kind="CONCATENATION", union=union, options=options))
@@ -348,7 +305,7 @@ class TiledModel:
             self._fill(member, region)
             return
         for one in members:
-            target = self._new(f"{one.name} tile", made, region, one.outputs[0])
+            target = self._new(f"{one.name} tile", made, one.outputs[0])
             self.operators.append(NewOperator(inputs, (target,), one))
             inputs = (target,)
         wanted = [self._region(*_place(self.graph.tensor[one])) for one in operator.outputs]
@@ -389,9 +346,6 @@ class TiledModel:
     def _filtered(self, operator: Operator, member: NetworkOperator, channels: Range) -> tuple[str, ...]:
         """Return the operands of a convolution of some channels, whose weights and biases are new constants."""
         source, *constants = member.inputs
-        for index in constants:
-            if index >= 0 and count_of_scales(self.read.file, index) > 1:
-                raise self._refusal(operator, "along channels that have scales of their own")
         found = [self._gathered(source, self._listed(operator, source))]
         for index, axis in zip(constants, (_FILTERS[member.kind], 0), strict=False):
             if index < 0:
@@ -399,7 +353,7 @@ class TiledModel:
                 continue
             if (values := self._value(index)) is None:
                 raise self._refusal(operator, "along channels with computed weights")
-            found.append(self._constant(np.take(values, range(*channels), axis), index))
+            found.append(self._constant(np.take(values, range(*channels), axis), index, channels))
         return tuple(found)
 
     def _same_region(self, index: int, shape: Sequence[int], region: Region, axis: int) -> str:
@@ -528,12 +482,16 @@ _INT32: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class NewTensor:
-    """A tensor of the new model: with the type and quantisation of tensor `like` of the file, or int32 without one."""
+    """A tensor of the new model: with the type and quantisation of tensor `like` of the file, or int32 without one.
+
+    Of scales for each channel it has those of `channels`.
+    """
 
     name: str
     shape: tuple[int, ...]
     like: int | None = None
     content: npt.NDArray[Any] | None = None
+    channels: Range | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -600,6 +558,11 @@ class _Writer:
         if tensor.like is not None:
             stated = self.file.table.Subgraphs(0).Tensors(tensor.like)
             fields[_QUANTISATION], kind = front.target(stated, _QUANTISATION), stated.Type()
+            scales = stated.Quantization()
+            if tensor.channels is not None and scales is not None and scales.ScaleLength() > 1:
+                parts = (scales.ScaleAsNumpy(), np.float32), (scales.ZeroPointAsNumpy(), np.int64)
+                own = [front.numbers(np.asarray(all_of[slice(*tensor.channels)], kind)) for all_of, kind in parts]
+                fields[_QUANTISATION] = front.table(7, {2: own[0], 3: own[1]}, {6: scales.QuantizedDimension()})
         return front.table(_TENSOR_FIELDS, fields, {1: kind, 2: buffer})
 
     def _operator(self, operator: NewOperator) -> int:
@@ -631,10 +594,3 @@ def zero_point(file: ModelFile, tensor: int) -> int:
     with refused_if_damaged():
         found = file.table.Subgraphs(0).Tensors(tensor).Quantization()
         return int(found.ZeroPoint(0)) if found is not None and found.ZeroPointLength() else 0
-
-
-def count_of_scales(file: ModelFile, tensor: int) -> int:
-    """Return the number of scales of a tensor of the file: one for each channel, one for all, or none."""
-    with refused_if_damaged():
-        found = file.table.Subgraphs(0).Tensors(tensor).Quantization()
-        return 0 if found is None else int(found.ScaleLength())
