@@ -17,7 +17,7 @@ SANITIZED_TESTS := tests/native tests/model/test_layer_batch.py tests/model/test
 	tests/contract/test_joint_workers.py tests/contract/test_one_order.py tests/contract/test_idle_gaps.py \
 	tests/memory/test_least_latency.py \
 	tests/mapping/test_network_traffic.py tests/mapping/test_loma.py tests/memory/test_min_peak.py \
-	tests/mapping/test_uneven_on_padded_layers.py tests/mapping/test_mapping_floors.py tests/mapping/test_mapping_bounds.py
+	tests/mapping/test_mapping_floors.py tests/mapping/test_mapping_bounds.py
 # Of these, what takes longest there and calls nothing that the others do not call.
 UNSANITIZED_TESTS := time_limit or runs_in_bands or the_first_floor or byte_for_byte or more_units_than or 400-
 
