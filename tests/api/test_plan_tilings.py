@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.answer.document import Reading
+from onchip.answer.document import RECOMPUTED_MACS, Reading
 from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Count, Objective, Order
 from onchip.answer.result import Status
@@ -19,7 +19,10 @@ from onchip.api.target import Target
 from onchip.errors import UntiledError
 from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.plan_json import write_plan
+from onchip.model.timeline.mac_count import MacCount
 from onchip.reports.program.outcome import Outcome
+from onchip.search.budget.limits import Limits
+from onchip.verify.rules import Rule
 from support.tiled import Network, convolution
 
 WHOLE_NEED = 12 * 64 * 2
@@ -120,3 +123,34 @@ def test_tiles_compute_the_values_of_the_network(network: Path, count: Count, tm
     write_plan(outcome.document, file)
     execution = run_plan(file, str(network), RunValues())
     assert execution.is_right
+
+
+def test_recomputed_borders_need_less_and_are_counted_again(tmp_path: Path) -> None:
+    """Two inverted bottlenecks: rows of the wide maps are computed again within the limit on recomputation."""
+    network = Network(8)
+    source = network.input(1, 2, 12, 1)
+    for _ in range(2):
+        wide = convolution(network, source, 12, (1, 1)) or ""
+        source = convolution(network, convolution(network, wide, 12, (3, 1), groups=12) or "", 2, (1, 1)) or ""
+    path, plan = tmp_path / "network.json", tmp_path / "plan.json"
+    write_graph(network.graph(), path)
+    limits = Limits(node_limit=200)
+    request = Request(str(path), objective=Objective.PEAK, tiles=TilesOption.AUTO, limits=limits)
+    arenas = []
+    for most_again in (0.0, 0.2, 1.0):
+        outcome = plan_network(replace(request, most_again=most_again))
+        assert outcome.document is not None
+        assert outcome.document.claim is not None
+        write_plan(outcome.document, plan)
+        macs = outcome.document.claim.figures[RECOMPUTED_MACS]
+        once = sum(map(MacCount(network.graph()).macs, network.operators))
+        assert macs <= most_again * once
+        assert check_plan(plan, str(path), Target(), {}).verdict.is_legal
+        assert run_plan(plan, str(path), RunValues()).is_right
+        arenas.append(outcome.result.objective_value or 0)
+    assert arenas == sorted(arenas, reverse=True)
+    assert arenas[-1] < arenas[0]
+    assert macs > 0
+    plan.write_text(plan.read_text().replace(f'"{RECOMPUTED_MACS}": {macs}', f'"{RECOMPUTED_MACS}": 0'))
+    (violation,) = check_plan(plan, str(path), Target(), {}).verdict.violations
+    assert (violation.rule, violation.subject) == (Rule.FIGURE_DIFFERS, RECOMPUTED_MACS)

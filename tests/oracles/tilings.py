@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, reduce
 from itertools import combinations
+from math import prod
 from operator import or_
 
 from onchip.answer.operator_tiles import OperatorTiles
@@ -35,6 +36,13 @@ def every_tiling(problem: Problem, *, overlaps: bool = False) -> list[list[Opera
                 own += [OperatorTiles(at)] if overlaps and is_read_once else []
         found.append(own)
     return found
+
+
+def has_few_tilings(problem: Problem, most: int) -> bool:
+    """Return True if the network has at most so many tilings without overlaps, without listing them."""
+    geometries = counted_geometries(problem, is_model=False).values()
+    sizes = [[axis.size for axis in one.axes if not axis.is_reduction] if one else [] for one in geometries]
+    return prod(1 + sum((1 << size - 1) - 1 for size in own) for own in sizes) <= most
 
 
 def _subsets(size: int) -> Iterator[tuple[int, ...]]:

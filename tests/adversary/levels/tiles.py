@@ -22,7 +22,7 @@ from onchip.ir.graph import Graph
 from onchip.model.timeline.mac_count import MacCount, recomputed_macs
 from oracles.one_scratchpad import KeepOrDrop, Question, least_traffic
 from oracles.packing import TooLargeError
-from oracles.tilings import every_tiling, graphs_in_tiles, least_peak
+from oracles.tilings import every_tiling, graphs_in_tiles, has_few_tilings, least_peak
 from support.tiled import Attributes, Network
 
 MOST_TILINGS, MOST_TILES = 500, 12
@@ -140,6 +140,8 @@ class _Tilings:
 
     @cached_property
     def graphs(self) -> list[Graph]:
+        if not has_few_tilings(self.problem, MOST_TILINGS):
+            return []
         ways = every_tiling(self.problem, overlaps=self.most_again > 0)
         if prod(map(len, ways)) > MOST_TILINGS:
             return []
