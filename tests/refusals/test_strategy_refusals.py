@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -198,6 +199,18 @@ def test_without_figures_only_what_contradicts_itself_is_found() -> None:
     assert found.rule is Rule.BOUND_ABOVE_OBJECTIVE
 
 
+def test_bounds_lie_in_order_below_the_value() -> None:
+    for seed in range(200):
+        chance = Random(seed)
+        low, among, value = (chance.randint(1, 4) for _ in range(3))
+        claim = Claim("exact", Status.FEASIBLE, "energy", value, low, bound_among=chance.choice((None, among)))
+        wrong = {"result.lower_bound"} if low > value else set()
+        if claim.bound_among is not None and sorted((low, among, value)) != [low, among, value]:
+            wrong.add("result.bound_among")
+        found = verify_strategy_claim(claim, None)
+        assert {(one.rule, one.subject) for one in found} == {(Rule.BOUND_ABOVE_OBJECTIVE, one) for one in wrong}
+
+
 def test_whole_figures_are_held_to_the_last_digit_and_real_ones_to_the_twelfth() -> None:
     large = StrategyFigures(10**15, 1e12, 1e12, 10**15, 10**15)
     claim = Claim("exact", Status.FEASIBLE, "energy", 10**15, 0, large.named)
@@ -226,6 +239,7 @@ def test_an_unknown_energy_can_not_be_claimed() -> None:
     claim = Claim("exact", Status.FEASIBLE, "latency", 7, 0, figures.named)
     assert "energy_pj" not in figures.named
     assert verify_strategy_claim(claim, figures) == ()
+    assert verify_strategy_claim(replace(claim, figures=figures.named | {"peak_bytes.nowhere": 0}), figures) == ()
     for name in ("energy_pj", "energies_pj.macs.mac"):
         for said in (0, 1.0):
             (violation,) = verify_strategy_claim(replace(claim, figures=figures.named | {name: said}), figures)

@@ -55,8 +55,8 @@ def tile_operands(tiles: Graph, run: TileOfNetwork) -> tuple[TileOperand, ...]:
         found.setdefault((tiles.tensor[name].part_of or name, Operand.OUTPUT), []).append(name)
     looked_up = None
     if run.operator.kind in LOOKED_UP:
-        shapes = [tiles.tensor[name].shape for name in run.operator.outputs]
-        looked_up = sum(prod(shape or ()) for shape in shapes) if all(shape is not None for shape in shapes) else None
+        shapes = [shape for name in run.operator.outputs if (shape := tiles.tensor[name].shape) is not None]
+        looked_up = sum(map(prod, shapes)) if len(shapes) == len(run.operator.outputs) else None
     return tuple(TileOperand(base, held_as, tuple(bands), looked_up) for (base, held_as), bands in found.items())
 
 

@@ -233,10 +233,9 @@ def _resized(operator: Operator, source: Shape, output: Shape, region: Region) -
     says = operator.attributes.get
     mode = says("mode", "nearest" if operator.kind == "Upsample" else None)
     rounding, places = says("nearest_mode", "round_prefer_floor"), says("coordinate_transformation_mode", "half_pixel")
-    own = operator.kind == "Upsample" or (places, rounding) in _OWN_PART
     if (
         mode != "nearest"
-        or not own
+        or (places, rounding) not in _OWN_PART
         or any(not size or after % size for size, after in zip(source, output, strict=True))
     ):
         raise LookupError("mode")
