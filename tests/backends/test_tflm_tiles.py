@@ -102,6 +102,7 @@ def test_every_operator_runs_in_tiles_of_rows_and_columns(axis: int, ends: tuple
     maps.padded_depthwise(1)
     maps.add("RELU6", [maps.last], maps.shape)
     maps.dense()
+    maps.add("TRANSPOSE", [maps.last, maps.numbers([0, 2, 1, 3], 4)], maps.shape)
     maps.depthwise(2)
     model = maps.classified().write(tmp_path / "model.tflite")
     graph = network_to_plan(str(model), Reading(granularity=Granularity.RAW))

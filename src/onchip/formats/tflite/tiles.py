@@ -295,6 +295,10 @@ class TiledModel:
             inputs, first, count = self._window(operator, member, region, axis)
         elif member.kind in _PADS:
             inputs, first, count = self._pad(operator, member, region, axis)
+        elif member.kind == "TRANSPOSE" and (order := self._value(member.inputs[1])) is not None:
+            read = tuple(region[at] for at in np.argsort(order.reshape(-1)))
+            inputs = (self._gathered(member.inputs[0], read), self._whole(member.inputs[1]))
+            first, count = region[axis][0], region[axis][1] - region[axis][0]
         elif member.kind in (*_ELEMENTWISE, *_WINDOWS):
             inputs = tuple(self._same_region(index, shape, region, axis) for index in member.inputs if index >= 0)
             first, count = region[axis][0], region[axis][1] - region[axis][0]
@@ -341,7 +345,7 @@ class TiledModel:
         """Return True if an operator computes some channels alone from the same channels of its operands."""
         if member.kind == "CONCATENATION":
             return int(options_of(member.stated).get("axis", 0)) % (axis + 1) != axis
-        return member.kind in (_ELEMENTWISE | {*_PADS, *_WINDOWS}) - {"SOFTMAX"}
+        return member.kind in (_ELEMENTWISE | {*_PADS, *_WINDOWS, "TRANSPOSE"}) - {"SOFTMAX"}
 
     def _filtered(self, operator: Operator, member: NetworkOperator, channels: Range) -> tuple[str, ...]:
         """Return the operands of a convolution of some channels, whose weights and biases are new constants."""
