@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -225,13 +225,11 @@ _Stacks = tuple[ScheduledStack, ...]
 class Restacker:
     """Tries other stacks for each stack in tiles, and keeps improvements until no replacement is better.
 
-    Operators that become stacks alone take their places from `alone`, a schedule layer by layer. With `polish`
-    only other tile sizes and overlap modes are tried, and each is improved before it is judged.
+    Operators that become stacks alone take their places from `alone`, a schedule layer by layer.
     """
 
     maker: AttemptMaker
     alone: ScheduleAttempt | None
-    polish: Callable[[ScheduleAttempt], None] | None = None
 
     def improved(self, start: ScheduleAttempt, run: Run) -> ScheduleAttempt:
         """Return the best schedule found before the run has to stop.
@@ -250,8 +248,6 @@ class Restacker:
             if not self._has_time(best, run):
                 return None
             found = self._tried(best, number, others)
-            if found is not None and self.polish is not None:
-                self.polish(found)
             if found is not None and found.value < best.value:
                 run.report(found.value, best.question.lower_bound, f"{len(found.stacks)} stacks")
                 return found
@@ -293,13 +289,12 @@ class Restacker:
         """Yield replacements of a stack in tiles.
 
         These are every operator alone, tiles of twice or half the width or height, one strip of rows more or less, and
-        other overlap modes. If a tile
-        spans a whole axis, the overlap modes are equivalent along it. So half of it is tried in each mode.
+        other overlap modes. If a tile spans a whole axis, the overlap modes are equivalent along it, so half of it is
+        tried in each mode.
         """
         if stack.tiling is None:
             return
-        if self.polish is None:
-            yield tuple(ScheduledStack((name,)) for name in stack.operators)
+        yield tuple(ScheduledStack((name,)) for name in stack.operators)
         for tiling in self._tilings(stack.operators, stack.tiling):
             yield (replace(stack, tiling=tiling),)
 
