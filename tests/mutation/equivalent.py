@@ -42,6 +42,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "_common: stop < stop_other -> stop <= stop_other": _EQUAL,
         "_order: -1 -> -2": "both are below the first place",
         "_Part._boxes: tensor.shape or () -> tensor.shape": "a part of a concatenation has a shape",
+        "_begins: network.tensor[name].shape or () -> network.tensor[name].shape": "a part of a concatenation has a shape",
         (
             "_order: stacks[run.stack].tiling is not None and nests.of(run.original) is None"
             " -> nests.of(run.original) is None"

@@ -135,6 +135,8 @@ def test_an_unknown_energy_can_not_be_claimed() -> None:
     assert verdict.violations == ()
     assert verdict.figures is not None
     assert (verdict.figures.energy_fj, verdict.figures.energy_pj, verdict.figures.edp) == (None, None, None)
+    (violation,) = silent.claimed(figures={**figures, "latency_cycles": 81}).verdict().violations
+    assert violation.detail == "81 is claimed, and it is 80"
     for energy_pj in (0, 720.0, 723.0):
         (violation,) = silent.claimed(figures={**figures, "energy_pj": energy_pj}).verdict().violations
         assert (violation.rule, violation.subject) == (Rule.FIGURE_DIFFERS, "result.energy_pj")
