@@ -10,6 +10,7 @@ _UNCOMPARED = "derivations are not compared"
 _ARRAY = "without an array there are no units"
 _BITS = "what has a shape has bits"
 _EQUAL = "of two that are equal either will do"
+_JOINED = "a part of a concatenation has a shape"
 _NO_CACHE = "nothing comes from a cache that there is not, nor goes to it"
 _QUEUES = "queues are alike, whichever takes the first copy"
 _STRICT = "the lengths are equal wherever it stands; strict says so to the reader"
@@ -41,8 +42,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "_common: start > start_other -> start >= start_other": _EQUAL,
         "_common: stop < stop_other -> stop <= stop_other": _EQUAL,
         "_order: -1 -> -2": "both are below the first place",
-        "_Part._boxes: tensor.shape or () -> tensor.shape": "a part of a concatenation has a shape",
-        "_begins: network.tensor[name].shape or () -> network.tensor[name].shape": "a part of a concatenation has a shape",
+        "_Part._boxes: tensor.shape or () -> tensor.shape": _JOINED,
+        "_begins: network.tensor[name].shape or () -> network.tensor[name].shape": _JOINED,
         (
             "_order: stacks[run.stack].tiling is not None and nests.of(run.original) is None"
             " -> nests.of(run.original) is None"
