@@ -10,6 +10,7 @@ groups between them are composed tile by tile.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
@@ -342,6 +343,9 @@ class Grouper:
         counted: dict[Tiling, StackCost] = {}
 
         def price_of(tiling: Tiling) -> int | None:
+            tiles = -(-output.rows // tiling.rows) * -(-output.columns // tiling.columns)
+            if not self.maker.has_time_for(tiles * len(group.layers), times=2):
+                return None
             try:
                 if tiling.channels is not None:
                     counted[tiling] = cost_in_slices(
@@ -369,8 +373,7 @@ class Grouper:
                 )
             except (InputError, CostingStoppedError):
                 return None
-            is_quick = self.maker.has_time_for(counted[tiling].tiles * len(group.layers))
-            return prices.of(demand_of(counted[tiling])) if is_quick else None
+            return prices.of(demand_of(counted[tiling]))
 
         priced = ((price_of(one), one) for one in known)
         _, tiling = min((one for one in priced if one[0] is not None), default=(None, None), key=itemgetter(0))
@@ -391,14 +394,15 @@ class Grouper:
         return StackFront((StackOption(stack, replace(places, written=written), demand_of(counted[tiling])),))
 
     def _layers_of(self, operators: Operators) -> _Layers | None:
-        """Return a run of operators as a separate network; None if no tiling of it runs."""
+        """Return a run of operators as a separate network; None if no tiling of it runs, or a view would leave it."""
         if operators not in self._layers:
             question = self.maker.question
             part = part_of_network(question.network, operators)
-            try:
-                self._layers[operators] = _Layers(part, fusable_of(part, question.precision))
-            except InputError:
-                self._layers[operators] = None
+            self._layers[operators] = None
+            with suppress(InputError):
+                found = _Layers(part, fusable_of(part, question.precision))
+                if found.network.layers[-1].name == operators[-1]:
+                    self._layers[operators] = found
         return self._layers[operators]
 
     def _layer_cost(self, problem: LayerProblem) -> LayerCost | None:

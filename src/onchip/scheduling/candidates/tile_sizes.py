@@ -14,6 +14,8 @@ PriceOf = Callable[[Tiling], int | None]
 """Returns the price of a group in a tiling; None if no tile fits."""
 TIMES_AS_NARROW = 4
 """Ratio of the widths of tiles from which a descent may start."""
+TIMES_AS_FEW = 4
+"""Sizes of first tiles that are tried until one fits, each with a quarter of the pixels before."""
 MOST_HALVES = 6
 """Times that channels are halved for slices: more slices than 64 hardly save bytes."""
 
@@ -58,11 +60,11 @@ class TilingList:
             return known[tiling]
 
         starts: list[tuple[int, tuple[int, int, OverlapMode]]] = []
-        while not starts and most_pixels:
-            starts = [
-                (found, at) for at in self._starts(most_pixels) if (found := price(self._tiling(*at))) is not None
-            ]
-            most_pixels //= TIMES_AS_NARROW
+        for smaller in range(TIMES_AS_FEW if most_pixels else 0):
+            priced = ((price(self._tiling(*at)), at) for at in self._starts(most_pixels // TIMES_AS_NARROW**smaller))
+            starts = [(found, at) for found, at in priced if found is not None]
+            if starts:
+                break
         if not starts:
             smallest = ((0, 0, mode) for mode in self.modes)
             starts = [(found, at) for at in smallest if (found := price(self._tiling(*at))) is not None]
