@@ -21,6 +21,8 @@ class ScheduleParams:
         Share of a group search for groups with counted tiles; the remainder composes those that are chosen.
     times_as_long
         Ratio of the time for full descents to a tiling to that for coarse ones.
+    share_of_refining
+        Share of the time left for better tilings of the chosen groups; the remainder composes them.
     reserved
         Shares of each memory that stay free when tiles are counted again, since those before found no offsets.
     times_as_counted
@@ -72,6 +74,7 @@ class ScheduleParams:
     share_of_blocks: float = 0.6
     share_of_counting: float = 0.7
     times_as_long: float = 4.0
+    share_of_refining: float = 0.5
     reserved: tuple[float, ...] = (0.1, 0.3)
     times_as_counted: float = 1.05
     repairs: int = 16

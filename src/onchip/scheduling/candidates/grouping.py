@@ -168,8 +168,8 @@ class Grouper:
 
     def _refined(self, fused: Sequence[FusedStep], run: Run) -> bool:
         """Search for better tilings of groups, each between what is around it; return False if all had them before."""
-        is_new = False
-        for one in fused:
+        share, is_new = self.maker.params.share_of_refining, False
+        for at, one in enumerate(fused):
             operators, around = one.option.stack.operators, one.around
             key = self._key(operators, around, is_coarse=True)
             if key in self._fine or run.stop is not None:
@@ -178,7 +178,9 @@ class Grouper:
             self._fine.add(key)
             like, coarse = self._fronts[key]
             of_like = around.renamed(self._names(operators, like))
-            fitting = (self._that_fit(each, run, run, of_like) for each in coarse.options)
+            seconds = share * run.seconds_left / (len(fused) - at)
+            refining = run.within(seconds) if run.deadline.is_set else run
+            fitting = (self._that_fit(each, refining, run, of_like) for each in coarse.options)
             self._fronts[key] = like, next(fitting, StackFront())
         return is_new
 
@@ -344,7 +346,7 @@ class Grouper:
 
         def price_of(tiling: Tiling) -> int | None:
             tiles = -(-output.rows // tiling.rows) * -(-output.columns // tiling.columns)
-            if not self.maker.has_time_for(tiles * len(group.layers), times=2):
+            if not self.maker.has_time_for(tiles * len(group.layers)):
                 return None
             try:
                 if tiling.channels is not None:
