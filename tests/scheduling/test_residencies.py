@@ -24,7 +24,7 @@ from onchip.memory.spill.exact import solve_exactly
 from onchip.scheduling.fronts.stack_front import IN_DRAM, StackDemand, StackOption, StackPrices
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
-from onchip.scheduling.moves.residency_path import FusedStep, ResidencyPath, Way
+from onchip.scheduling.moves.residency_path import CheapestWay, FusedStep, ResidencyPath
 from onchip.scheduling.program.addresses import (
     AddressSpace,
     BytesInMemory,
@@ -140,7 +140,7 @@ def test_a_group_lies_on_the_way_if_that_is_cheaper(seed: int) -> None:
     path = ResidencyPath(composer, StackPrices(ScheduleObjective.TRAFFIC), WIDE)
     group = ScheduledStack(("op0", "op1"), Tiling(1, 1, OverlapMode.RECOMPUTE))
 
-    def way(traffic_bytes: int | None) -> Way:
+    def way(traffic_bytes: int | None) -> CheapestWay:
         def groups(at: int, _: OnChip) -> list[FusedStep]:
             if at or traffic_bytes is None:
                 return []

@@ -48,7 +48,7 @@ from onchip.scheduling.fronts.stack_front import (
     Surroundings,
     cheapest_cuts,
 )
-from onchip.scheduling.moves.residency_path import FusedStep, ResidencyPath, Way
+from onchip.scheduling.moves.residency_path import CheapestWay, FusedStep, ResidencyPath
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.from_strategy import places_of_strategy
@@ -158,7 +158,7 @@ class Grouper:
             yield _together(coarse)
         steps = _StepsBetween(self, alone, growth.looked_at, run)
         path = ResidencyPath(alone.improver.composer, self._prices, params.labels, is_narrow=True)
-        way: Way | None = None
+        way: CheapestWay | None = None
         while run.stop is None:
             way = path.found_with_groups(alone.places, run, steps.after) or way
             if way is None or not self._refined(way.fused, run):

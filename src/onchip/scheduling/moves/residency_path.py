@@ -47,7 +47,7 @@ StepsAfter: TypeAlias = Callable[[int, OnChip], Iterable[FusedStep]]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class CheapestWay:
     """The stacks of a way through the network with their places, and the fused groups among them."""
 
     stacks: tuple[ScheduledStack, ...]
@@ -107,7 +107,7 @@ class ResidencyPath:
         found = self.found_with_groups(base, run, lambda *_: ())
         return None if found is None else found.places
 
-    def found_with_groups(self, base: Places, run: Run, groups: StepsAfter) -> Way | None:
+    def found_with_groups(self, base: Places, run: Run, groups: StepsAfter) -> CheapestWay | None:
         """Return the cheapest way on which fused groups may replace stacks; None as above."""
         given = base.by_stack()
         count = len(self.composer.stacks)
@@ -127,7 +127,7 @@ class ResidencyPath:
         if best is None:
             return None
         way = [*_way(best)][::-1]
-        return Way(
+        return CheapestWay(
             tuple(one.stack for one in way if one.stack is not None),
             Places.of_stacks([one.places for one in way]),
             tuple(one.fused for one in way if one.fused is not None),
