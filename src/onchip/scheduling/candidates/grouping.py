@@ -108,9 +108,7 @@ class Grouper:
     maker: AttemptMaker
     alone: ScheduleAttempt | None
     options: FusionOptions
-    _fronts: dict[tuple[bool, Structure, tuple[object, ...]], tuple[Operators, StackFront]] = field(
-        default_factory=dict, init=False
-    )
+    _fronts: dict[GroupKey, tuple[Operators, StackFront]] = field(default_factory=dict, init=False)
     _mapped: dict[LayerProblem, LayerCost | None] = field(default_factory=dict, init=False)
     _tilings: dict[Structure, dict[Tiling, None]] = field(default_factory=dict, init=False)
     """Good tilings of groups by their structure, whatever is around them."""
