@@ -95,7 +95,7 @@ def _document(accelerator: Accelerator, schedule: Schedule, claim: Claim) -> Doc
 
 
 def _no_relaxation() -> Relaxation:
-    return Relaxation(0.0, {}, 0.0, 0.0, 0.0, 0, 0, 0, 0)
+    return Relaxation(0.0, {}, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0)
 
 
 def _whole_graph(count: int) -> Graph:

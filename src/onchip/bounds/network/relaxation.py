@@ -53,6 +53,8 @@ class Relaxation:
     dram_written_bits: int
     computing_cycles: int
     dram_cycles: int
+    dram_cycles_at_once: int
+    """Cycles of DRAM if it reads and writes at the same time."""
     rounding_fj: float = 0.0
     crowding: PaidForRoom = NOTHING_PAID
 
@@ -73,6 +75,11 @@ class Relaxation:
     def latency_cycles(self) -> int:
         """The lower bound on latency in cycles: the maximum of the array's and DRAM's cycles."""
         return max(self.computing_cycles, self.dram_cycles + int(self.crowding.dram_cycles))
+
+    @property
+    def latency_cycles_at_once(self) -> int:
+        """The lower bound on the cycles of operators one after the other, each of which may read and write DRAM at once."""
+        return max(self.computing_cycles, self.dram_cycles_at_once)
 
     @property
     def edp(self) -> int:
@@ -165,6 +172,7 @@ class _Relaxing:
             written_bits,
             ceil(self.computing),
             dram_cycles(self._rates, read_bits, written_bits),
+            max(dram_cycles(self._rates, read_bits, 0), dram_cycles(self._rates, 0, written_bits)),
             self._rounding_fj(),
             self._crowding() if self.prices_room else NOTHING_PAID,
         )
