@@ -37,6 +37,7 @@ def network_of(shapes: dict[str, tuple[int, ...]], *operators: Operator) -> Grap
     written = {name for one in operators for name in one.outputs}
     read = {name for one in operators for name in one.inputs}
     roles = dict.fromkeys(read - written, Role.INPUT) | dict.fromkeys(written - read, Role.OUTPUT)
+    roles |= dict.fromkeys((name for one in operators for name in one.parameters), Role.PARAMETER)
     return Graph(
         "n",
         tuple(Tensor.of_shape(name, shape, 8, roles.get(name, Role.ACTIVATION)) for name, shape in shapes.items()),

@@ -54,7 +54,8 @@ class Reading:
     equal channel tiles, for operators whose file states the cost of tiles. `recompute` gives whether an operator may
     run more than once. `tiles` are those of the operators, by name, that do not run whole. With a `runtime` the graph
     has the operators, lives and scratch buffers of that runtime. `partial_bits` is the width of a partial sum (None: 16
-    bits more than an element, up to 32).
+    bits more than an element, up to 32). `key_slices` is the number of slices in which softmaxes between two products
+    run (1: whole rows).
     """
 
     bits: int | None = None
@@ -71,6 +72,7 @@ class Reading:
     recompute: Recompute = Recompute.NEVER
     tiles: Mapping[str, OperatorTiles] = field(default_factory=dict, hash=False)
     runtime: Runtime | None = None
+    key_slices: int = 1
 
     @classmethod
     def of(cls, bindings: Bindings, granularity: Granularity = Granularity.FUSED) -> Reading:

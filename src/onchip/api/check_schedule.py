@@ -211,12 +211,27 @@ def outcome_of_check(check: ScheduleCheck, source: str, read_seconds: float) -> 
 
 
 def relaxation_of(
-    network: Graph, accelerator: Accelerator, precision: Precision, *, every_memory_keeps: bool
+    network: Graph,
+    accelerator: Accelerator,
+    precision: Precision,
+    *,
+    every_memory_keeps: bool,
+    prices_room: bool = True,
 ) -> Relaxation:
-    """Return the parts of the bound on all schedules; if every memory keeps its operands, without memory bypass."""
+    """Return the parts of the bound on all schedules; if every memory keeps its operands, without memory bypass.
+
+    Capacities count only if the bound `prices_room`.
+    """
     whole = tile_graph(network, [ScheduledStack((operator.name,)) for operator in network.operators], precision)
     machine, operands = with_free_accesses(accelerator), whole.nest_operands
-    return relaxation(whole.graph, whole.nests, machine, every_memory_keeps=every_memory_keeps, operands=operands)
+    return relaxation(
+        whole.graph,
+        whole.nests,
+        machine,
+        every_memory_keeps=every_memory_keeps,
+        operands=operands,
+        prices_room=prices_room,
+    )
 
 
 @phase("timing")

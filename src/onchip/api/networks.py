@@ -23,6 +23,7 @@ from onchip.plugins import PluginGroup
 from onchip.transform.rewrite.activations import cap_tensors, fuse
 from onchip.transform.rewrite.attention_apart import AttentionApart, RecurrenceApart, SplitsApart
 from onchip.transform.rewrite.channel_orders import as_images
+from onchip.transform.rewrite.key_slices import with_key_slices
 from onchip.transform.rewrite.quantisation import DEQUANTISE, QuantisationFold
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in, with_states, with_workspaces
 from onchip.transform.slices.emission import ChannelBands, with_tiles
@@ -130,8 +131,11 @@ def network_to_plan(network: Network, reading: Reading) -> Graph:
 @phase("reading")
 @without_collecting()
 def network_to_schedule(network: Network, reading: Reading) -> Graph:
-    """Return the network as schedules use it: as read, with attention, recurrences and Splits decomposed."""
-    return taken_apart(read_network(network, reading))
+    """Return the network as schedules use it: as read, with attention, recurrences and Splits decomposed.
+
+    Softmaxes between two products run in the slices of the reading.
+    """
+    return with_key_slices(taken_apart(read_network(network, reading)), reading.key_slices)
 
 
 def taken_apart(graph: Graph) -> Graph:

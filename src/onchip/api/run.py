@@ -50,6 +50,7 @@ from onchip.simulate.machine import (
     run_schedule_on_machine,
 )
 from onchip.transform.groups.tile_graph import with_all_parameters
+from onchip.transform.rewrite.key_slices import with_key_slices
 from onchip.transform.slices.bands import untiled
 
 if TYPE_CHECKING:
@@ -231,7 +232,9 @@ def kernels_of_schedule(
     UsageError for random weights if there are none to replace, and DifferentShapeError if the model's runtime gives
     tensors other shapes.
     """
-    if is_model(network) and whole == read_network(network, replace(reading, bits=None)):
+    own = with_key_slices(read_network(network, replace(reading, bits=None)), reading.key_slices)
+    has_kernels = is_model(network) and (reading.key_slices == 1 or text_of(network).endswith(".onnx"))
+    if has_kernels and whole == own:
         return _runtime_kernels(network, reading, graph, whole, values)
     if values.random_weights is not None:
         what = f"the network runs at {reading.bits} bits an element, without the model's weights"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ from onchip.answer.document import (
     schedule_claim_figures,
 )
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.verb_options import LAYERS, ScheduleOptions
+from onchip.answer.options.verb_options import LAYERS, ScheduleOptions, Softmax
 from onchip.answer.problem import Count
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.answer.schedule import Schedule
@@ -42,6 +43,7 @@ from onchip.scheduling.search.front import FrontAxis, FrontPoint, least_along_ax
 from onchip.scheduling.search.solve import METHOD, solve_schedule
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.strategy.start import RunStarter, silent_run
+from onchip.transform.rewrite.key_slices import slice_counts, sliced_together
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from onchip.without_collecting import without_collecting
@@ -95,12 +97,7 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
     Raises InputError for a network or an accelerator that is unreadable or unusable, or for options that do not fit
     them.
     """
-    deadline = Deadline.after(request.limits.time_limit_seconds)
-    asked = read_schedule_question(request)
-    question = asked.question(request.objective, uses_cache=request.options.uses_cache)
-    within = deadline.within(deadline.seconds_left - asked.seconds_to_check)
-    with start(request.limits, within) as run:
-        found = solve_schedule(question, asked.options, run)
+    asked, found = _solved(request, start)
     outcome = outcome_of(request, asked, request.objective, found)
     if found.answer is None:
         ended = "" if found.stopped_by is Stop.COMPLETED else ", as far as was seen in time"
@@ -114,6 +111,63 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
             remark=f"unfused operators: no requested groups were found among {among}: each operator there runs alone",
         )
     return with_verified_schedule(outcome, asked, found.answer)
+
+
+def _solved(request: ScheduleRequest, start: RunStarter) -> tuple[ReadScheduleQuestion, SearchResult[FoundSchedule]]:
+    """Return the network as it is scheduled best, and the schedule: softmaxes may be in slices of the keys if online.
+
+    The bound is the least of all numbers of slices. Each number has an equal share of the time left.
+    """
+    deadline = Deadline.after(request.limits.time_limit_seconds)
+    every = read_schedule_questions(request)
+    bound = min(request.objective.value_of(one.relaxation) for one in every)
+    best: tuple[ReadScheduleQuestion, SearchResult[FoundSchedule]] | None = None
+    for at, asked in enumerate(every):
+        slices = asked.reading.key_slices
+        question = asked.question(request.objective, uses_cache=request.options.uses_cache)
+        groups = sliced_together(every[0].network, slices) if slices > 1 else ()
+        question = replace(question, lower_bound=bound, together=groups)
+        within = deadline.within((deadline.seconds_left - asked.seconds_to_check) / (len(every) - at))
+        with start(request.limits, within) as run:
+            found = solve_schedule(question, asked.options, run)
+        if best is None or _value(found) < _value(best[1]):
+            best = asked, found
+        if found.status is Status.OPTIMAL or found.stopped_by is Stop.INTERRUPTED:
+            break
+    assert best is not None
+    return best
+
+
+def read_schedule_questions(request: ScheduleRequest) -> Sequence[ReadScheduleQuestion]:
+    """Return the question with whole rows of softmaxes and, if they may be online, one for each number of slices.
+
+    Raises InputError for unreadable or unusable inputs, and UsageError for a start if softmaxes may be online.
+    """
+    is_online = request.options.softmax is Softmax.ONLINE
+    if is_online and request.start_file is not None:
+        raise UsageError("a start has a number of slices", place="softmax, start", expected="one of them")
+    plain = read_schedule_question(request)
+    counts = slice_counts(plain.network)[1:] if is_online else ()
+    return plain, *(_in_slices(request, plain, count) for count in counts)
+
+
+def _value(found: SearchResult[FoundSchedule]) -> float:
+    return inf if found.objective_value is None else found.objective_value
+
+
+def _in_slices(request: ScheduleRequest, plain: ReadScheduleQuestion, count: int) -> ReadScheduleQuestion:
+    """Return the question with softmaxes in slices of the keys; its bound covers all that `plain` must move.
+
+    Every needed element of an input is read from DRAM, in slices or not.
+    """
+    asked, least = read_schedule_question(request, count), plain.relaxation
+    once = replace(
+        asked.relaxation,
+        dram_read_pj=max(asked.relaxation.dram_read_pj, least.dram_read_pj),
+        dram_read_bits=max(asked.relaxation.dram_read_bits, least.dram_read_bits),
+        dram_cycles=max(asked.relaxation.dram_cycles, least.dram_cycles),
+    )
+    return replace(asked, relaxation=once)
 
 
 def outcome_of(
@@ -178,17 +232,21 @@ def _verified(asked: ReadScheduleQuestion, document: ScheduleDocument, found: Fo
 
 
 @phase("reading")
-def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
-    """Read network and accelerator, and compute the bound; raises InputError for unreadable or unusable inputs."""
+def read_schedule_question(request: ScheduleRequest, key_slices: int = 1) -> ReadScheduleQuestion:
+    """Read network and accelerator, and compute the bound; raises InputError for unreadable or unusable inputs.
+
+    With several `key_slices` the bound does not depend on capacities.
+    """
     watch = Deadline()
     accelerator = load_any_accelerator(request.accelerator)
     with errors_in_file(accelerator_text(request.accelerator)):
         ensure_usable(accelerator, request.objective)
-    reading = replace(request.plain_reading, bits=request.reading.bits, count=Count.ALL)
+    reading = replace(request.plain_reading, bits=request.reading.bits, count=Count.ALL, key_slices=key_slices)
     network = network_to_schedule(request.source, reading)
     precision = Precision(reading.bits, request.options.partial_bits).on(accelerator)
     try:
-        bound = relaxation_of(network, accelerator, precision, every_memory_keeps=True)
+        is_whole = key_slices == 1
+        bound = relaxation_of(network, accelerator, precision, every_memory_keeps=True, prices_room=is_whole)
     except AcceleratorError as error:
         raise error.in_file(accelerator_text(request.accelerator)) from None
     reading = replace(reading, partial_bits=precision.partial_bits)
@@ -259,6 +317,8 @@ def front_of_schedules(
     unusable, or for options that do not fit them.
     """
     limits, watch, options = request.limits, Stopwatch(), request.options
+    if options.softmax is Softmax.ONLINE:
+        raise UsageError("a front has whole rows of softmaxes", place="softmax, pareto", expected="one of them")
     deadline = Deadline.after(limits.time_limit_seconds)
     needed = ScheduleObjective.ENERGY if FrontAxis.ENERGY in axes else ScheduleObjective.TRAFFIC
     asked = read_schedule_question(replace(request, objective=needed))

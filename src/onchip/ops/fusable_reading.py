@@ -21,6 +21,7 @@ from onchip.ops.fusable import (
     HEADS_RANK,
     OF_ROWS,
     SLIDING,
+    SUMS_OF_ROWS,
     FeatureMap,
     FusableLayer,
     FusableNetwork,
@@ -559,7 +560,7 @@ class FusableReading:
             return None
         if operator.kind == "ConvTranspose":
             return self._transposed(operator)
-        if operator.kind in OF_ROWS:
+        if operator.kind in OF_ROWS | SUMS_OF_ROWS:
             return self._of_each_row(operator)
         if self.all_in_tiles and self.shown.layout is Layout.IMAGE and moves_channels(self.graph, operator):
             return self._without_nest(operator, (self._only_input(operator),))

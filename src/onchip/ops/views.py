@@ -121,12 +121,17 @@ def spans_read(operator: Operator, source: Shape, written: Shape) -> tuple[Span,
     """Return the span of each dimension of the input that ranges of the output's dimensions (the axes) need.
 
     All is needed of a dimension, other than the last, that is no dimension of the output. Returns None unless the
-    operator is a Transpose, or hands on its input in its shape.
+    operator is a Transpose, leaves a range of elements, or hands on its input in its shape.
     """
     if not (VIEWS - {SEEN_SHAPES, SEEN_PARAMETER_SHAPES}).isdisjoint(operator.attributes):
         return None
     if operator.kind in SAME_ELEMENTS and source == written:
         return spans_in(source, written)
+    if operator.kind == "Slice" and source != written:
+        paces = _sliced(operator, source, written)
+        is_range = paces is not None and all(pace.step == 1 for pace in paces)
+        sizes = enumerate(zip(source, written, strict=False))
+        return tuple(Span(size, at if size == left else None) for at, (size, left) in sizes) if is_range else None
     if operator.kind != "Transpose":
         return None
     (seen,) = shapes_as_read(operator, [source])[:1]

@@ -210,6 +210,13 @@ class Placements(StrEnum):
     DRAM = "dram"
 
 
+class Softmax(StrEnum):
+    """How a softmax between two products runs in tiles: on whole rows, or also in slices of the keys."""
+
+    ROWS = "rows"
+    ONLINE = "online"
+
+
 class Combination(StrEnum):
     """The combination of tilings: one per fused group, or the same for all, clipped to their last feature maps."""
 
@@ -293,6 +300,9 @@ CUT: Final = (
 class ScheduleOptions(_GroupOptions):
     """Options of `schedule` and `pareto`; None means that the choice is searched."""
 
+    softmax: Softmax = option(
+        Softmax.ROWS, "Tiles of a softmax between two products: whole rows, or also slices of keys (online)."
+    )
     weighs_mappings: bool = option(
         True,
         "Select mappings jointly; if not, each loop nest has the mapping that is best for it alone.",
@@ -303,6 +313,10 @@ class ScheduleOptions(_GroupOptions):
         "An earlier legal schedule of the network, also on another machine, to start the search from.",
         is_flag=False,
     )
+
+    def __post_init__(self) -> None:
+        _GroupOptions.__post_init__(self)
+        as_choices(self, softmax=Softmax)
 
     @property
     def leaves_stacks_open(self) -> bool:
@@ -325,10 +339,13 @@ class ScheduleOptions(_GroupOptions):
 
         The bound covers every choice except mappings that bypass a memory, so it holds for any options.
         """
+        tilings = "any" if self.tile is None else f"{self.tile[0]}x{self.tile[1]}"
+        if self.softmax is Softmax.ONLINE:
+            tilings += ", of softmaxes whole or in 2, 4, 8 or 16 slices of keys"
         return {
             "order": "any",
             "stacks": "any" if self.groups == OPTIMAL else self.groups,
-            "tilings": "any" if self.tile is None else f"{self.tile[0]}x{self.tile[1]}",
+            "tilings": tilings,
             "homes": "any" if self.maps_stay else "DRAM",
             "mappings": "no memory bypass",
             "residencies": "any",

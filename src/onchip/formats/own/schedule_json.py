@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.answer.document import Claim, Document, Granularity, ScheduleDocument
+from onchip.answer.document import Claim, Document, Granularity, Reading, ScheduleDocument
 from onchip.answer.problem import Count
 from onchip.answer.program import Plan
 from onchip.answer.result import Status
@@ -59,6 +59,7 @@ class ScheduleReadingFields(BindingFields):
     bits: Annotated[int | None, Doc("Bits per element; null for the data types of the model.")]
     partial_bits: NotRequired[Annotated[int | None, Doc("Accumulator width in bits.")]]
     granularity: NotRequired[Annotated[Granularity, Doc("`fused`, or `raw` for the nodes of the file.")]]
+    key_slices: NotRequired[Annotated[int, Doc("Slices of the keys in which softmaxes between products run.")]]
 
 
 class ScheduledTileFields(PixelFields):
@@ -143,10 +144,17 @@ def _schedule_of(fields: ScheduleFields) -> ScheduleDocument:
     return Document(
         source_of(fields["graph"], "graph", ScheduleError),
         accelerator,
-        replace(reading_of(fields["reading"], ScheduleError), count=Count.ALL),
+        _reading(fields["reading"]),
         Schedule(stacks, mappings, Plan(addressed_memories(accelerator), instructions)),
         _claim(fields["result"]) if "result" in fields else None,
     )
+
+
+def _reading(fields: ScheduleReadingFields) -> Reading:
+    key_slices = fields.get("key_slices", 1)
+    if key_slices < 1:
+        raise ScheduleError(f"there are {key_slices}", place="reading.key_slices", expected="at least 1")
+    return replace(reading_of(fields, ScheduleError), count=Count.ALL, key_slices=key_slices)
 
 
 def addressed_memories(accelerator: Accelerator) -> tuple[Memory, ...]:
@@ -207,6 +215,7 @@ def schedule_to_json(document: ScheduleDocument) -> str:
             "partial_bits": reading.partial_bits,
             **binding_fields(reading.bindings),
             "granularity": reading.granularity,
+            **({"key_slices": reading.key_slices} if reading.key_slices > 1 else {}),
         },
         "stacks": tuple(map(_stack_fields, schedule.stacks)),
         "mappings": tuple(map(_mapping_fields, schedule.mappings)),

@@ -20,7 +20,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
-from onchip.answer.stacks import Tiling
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import DRAM
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
@@ -30,7 +30,7 @@ from onchip.model.group.slices import cost_in_slices
 from onchip.model.layer.cost import LayerCost
 from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, recent_layer_cost
 from onchip.ops.channel_slices import CHANNELS, GroupInSlices
-from onchip.ops.fusable import FusableNetwork, Layout, Stack
+from onchip.ops.fusable import FusableNetwork, Layout, Stack, pixels_in_tiles
 from onchip.ops.fusable_reading import fusable_of
 from onchip.ops.layers_of import multiplies_matrices
 from onchip.scheduling.candidates.given import given_stacks_of
@@ -60,6 +60,8 @@ from onchip.transform.groups.stacks import LayerSpan, StackChoice
 from onchip.transform.groups.tile_graph import part_of_network
 from onchip.without_collecting import without_collecting
 
+FEWEST_STRIPS: Final = 4
+"""Placements in strips of rows that are compared: more strips read what the group reads whole more often."""
 MOST_NEIGHBOURS: Final = 3
 """Operators in a row up to which every run is a candidate."""
 Structure: TypeAlias = str
@@ -153,7 +155,7 @@ class Grouper:
         growth.grow(list(self._blocks(alone)), front_of)
         coarse = cheapest_cuts(alone.stacks, growth.fronts, self._prices)
         if run.deadline.is_set and any(len(one.stack.operators) > 1 for one in coarse):
-            yield _together(coarse)
+            yield together(coarse)
         steps = _StepsBetween(self, alone, growth.looked_at, run)
         path = ResidencyPath(alone.improver.composer, self._prices, params.labels, is_narrow=True)
         way: CheapestWay | None = None
@@ -194,18 +196,31 @@ class Grouper:
         for stack in given:
             is_single = len(stack.operators) == 1
             if stack.tiling is None or (is_single and self.options.tile is None):
-                found.append(_alone_in_dram(stack.operators[0]))
+                found.append(alone_in_dram(stack.operators[0]))
                 continue
             counted = self._front_of(stack.operators, run, is_coarse=True).least(self._prices)
             fitting = None if counted is None else self._that_fit(counted, run, run).least(self._prices)
             if fitting is None:
-                found += map(_alone_in_dram, stack.operators)
+                found += map(alone_in_dram, stack.operators)
                 left_alone.append((stack.operators[0], stack.operators[-1]))
             else:
                 found.append(fitting)
         if all(one.stack.tiling is None for one in found) and left_alone:
             return None
-        return GivenGroups(*_together(found), left_alone)
+        return GivenGroups(*together(found), left_alone)
+
+    def in_strips(self, operators: Operators, run: Run) -> StackOption | None:
+        """Return operators as one group, in the best of the fewest strips of rows that fit; None if none does."""
+        rows, _ = pixels_in_tiles(self.maker.question.network, operators)
+        found = list[StackOption]()
+        for height in dict.fromkeys(-(-rows // count) for count in range(1, rows + 1)):
+            stack = ScheduledStack(operators, Tiling(1, height, OverlapMode.RECOMPUTE))
+            if len(found) >= FEWEST_STRIPS or run.stop is not None:
+                break
+            if self.maker.has_time_for(self.maker.tile_operators_of(stack), times=2):
+                options = (self.composed(stack, places, run) for places in self._inside(stack))
+                found += [option for option in options if option is not None]
+        return min(found, key=lambda option: self._prices.of(option.figures), default=None)
 
     def _that_fit(self, counted: StackOption, refining: Run, run: Run, around: Surroundings = IN_DRAM) -> StackFront:
         """Return the first option of a counted group that fits at about the counted price.
@@ -475,7 +490,8 @@ class Grouper:
     def _inside(self, stack: ScheduledStack) -> Iterator[Places]:
         """Yield placements that keep all feature maps of a group on chip except its output.
 
-        Matrices that every tile reads whole, as the right factor of a product, stay there or are streamed by each tile.
+        Matrices that every tile reads whole or slice by slice, as the right factor of a product, stay there or are
+        streamed by each tile.
         """
         network, memory = self.maker.question.network, self.memory
         if memory is None:
@@ -489,8 +505,10 @@ class Grouper:
             if network.tensor[name].role is not Role.PARAMETER
         }
         yield Places(read, written, written)
-        products = (one for name in stack.operators if multiplies_matrices(network, one := network.operator[name]))
-        right = {(0, one.inputs[1]) for one in products} - written.keys()
+        operators = [network.operator[name] for name in stack.operators]
+        right = {(0, one.inputs[1]) for one in operators if multiplies_matrices(network, one)}
+        right |= {(0, one.inputs[0]) for one in operators if one.kind == "Slice"}
+        right -= written.keys()
         if right:
             yield Places({key: home for key, home in read.items() if key not in right}, written, written)
 
@@ -598,11 +616,12 @@ def demand_of(cost: StackCost) -> StackDemand:
     return StackDemand({}, dram_bits_of(cost.sums) // 8, round(cost.sums.cycles), energy_fj)
 
 
-def _alone_in_dram(operator: str) -> StackOption:
+def alone_in_dram(operator: str) -> StackOption:
+    """Return an operator as a group that runs whole, with operands in DRAM."""
     return StackOption(ScheduledStack((operator,)), Places(), StackDemand({}, 0, 0, 0))
 
 
-def _together(options: Sequence[StackOption]) -> tuple[Sequence[ScheduledStack], Places]:
+def together(options: Sequence[StackOption]) -> tuple[Sequence[ScheduledStack], Places]:
     """Return the groups in order, and their placements."""
     places = Places()
     for number, one in enumerate(options):

@@ -459,7 +459,8 @@ def _with_workspaces(
 class ScheduleQuestion:
     """The network as read, the accelerator, the bits of elements and partial sums, and the objective.
 
-    Concatenations that are `views` are not materialised: their readers read the parts.
+    Concatenations that are `views` are not materialised: their readers read the parts. `together` are runs of operators
+    that are tried as one group at first.
     """
 
     network: Graph
@@ -469,6 +470,7 @@ class ScheduleQuestion:
     lower_bound: int = 0
     uses_cache: bool = True
     views: frozenset[str] = frozenset()
+    together: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

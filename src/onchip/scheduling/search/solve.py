@@ -19,7 +19,7 @@ from onchip.ir.graph import Graph
 from onchip.mapping.methods.cache import MappingCache
 from onchip.model.program.compute_cost import MemoryRates
 from onchip.scheduling.candidates.given import ensure_given_exist
-from onchip.scheduling.candidates.grouping import GivenGroups, Grouper
+from onchip.scheduling.candidates.grouping import GivenGroups, Grouper, alone_in_dram, together
 from onchip.scheduling.fronts.stack_front import StackPrices
 from onchip.scheduling.mappings.mapped import KnownMappings, OptionPrices
 from onchip.scheduling.mappings.nest_mapper import BestMapper, dram_first
@@ -130,6 +130,7 @@ class ScheduleSearch:
         self._start_from_earlier()
         if options.groups == OPTIMAL or options.runs_layers_whole:
             self._start_layer_by_layer()
+            self._start_together()
             self._start_from_plan()
             if self._alone is not None:
                 self._descend(self._alone)
@@ -206,6 +207,22 @@ class ScheduleSearch:
             return
         if self._alone is None or attempt.improver.best.key < self._alone.improver.best.key:
             self._alone = attempt
+
+    def _start_together(self) -> None:
+        """Take the groups that the question names, in strips of rows; all others run alone."""
+        alone, question = self._alone, self.question
+        if alone is None or self._is_over or not question.together or not self.options.leaves_stacks_open:
+            return
+        with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):
+            grouper = Grouper(self._maker, alone, self.options.of_fusion)
+            groups = [grouper.in_strips(operators, self.run) for operators in question.together]
+        found = {name: one for one in groups if one is not None for name in one.stack.operators}
+        order = (name for stack in alone.stacks for name in stack.operators)
+        options = (found.get(name, alone_in_dram(name)) for name in order)
+        stacks = {one.stack.operators[0]: one for one in options}
+        attempt = self._repaired(*together(tuple(stacks.values()))) if found else None
+        if attempt is not None:
+            self._descend(attempt)
 
     def _start_from_blocks(self) -> None:
         """Take fused groups that are chosen by the schedule's own cost, with the maps around them in DRAM.

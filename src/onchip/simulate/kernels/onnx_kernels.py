@@ -7,7 +7,7 @@ only on the operands of the tile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -34,12 +34,42 @@ from onchip.formats.onnx.program import (
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.window import integers
 from onchip.transform.slices.bands import Bytes, bytes_of_region, bytes_put_together, place_of
 
 _RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
 _LARGE_FILE_BYTES = 100 * 2**20  # onnxruntime holds a file's weights several times while it loads them
+
+
+_FLOATS = {16: np.float16, 32: np.float32, 64: np.float64}
+
+
+def _softmax(scores: Array) -> Array:
+    weights: Array = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    result: Array = weights / weights.sum(axis=-1, keepdims=True)
+    return result
+
+
+def _log_sum(scores: Array) -> Array:
+    greatest = scores.max(axis=-1, keepdims=True)
+    result: Array = greatest + np.log(np.exp(scores - greatest).sum(axis=-1, keepdims=True))
+    return result
+
+
+MADE: Mapping[str, Callable[..., Array]] = {
+    "Add": np.add,
+    "Div": np.divide,
+    "MatMul": np.matmul,
+    "Mul": np.multiply,
+    "ReduceLogSumExp": _log_sum,
+    "Sigmoid": lambda values: (1 + np.tanh(values / 2)) / 2,
+    "Softmax": _softmax,
+    "Softplus": lambda values: np.logaddexp(values, 0),
+    "Sub": np.subtract,
+}
+"""Operators of a softmax in slices of its keys, which run without a model's node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +154,13 @@ class OnnxKernels:
     # Operators
 
     def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
-        """Return the operator's outputs; raises GraphError if onnxruntime cannot run it."""
+        """Return the operator's outputs; raises GraphError if onnxruntime cannot run it.
+
+        An operator of tensors that the model lacks, from reading a softmax in slices, runs in numpy.
+        """
+        names = (*operator.inputs, *operator.outputs)
+        if any(self._wanted(name) not in self.network.types.static for name in names):
+            return self._run_made(operator, operands)
         given = {self._model_name.get(name, name): content for name, content in operands.items()}
         arrays = self._arrays(given)
         prepared = self._prepare(operator, given)
@@ -132,6 +168,26 @@ class OnnxKernels:
         feeds |= {name: self.values.array(name) for name in prepared.weights}
         results = prepared.session.run(prepared.results, feeds)
         return {name: self._whole_bytes(name, result) for name, result in zip(operator.outputs, results, strict=True)}
+
+    def _run_made(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
+        """Return the output of an operator that is no node of the model, computed in floating point."""
+        (written,) = operator.outputs
+        dtype = _FLOATS[self._graph.tensor[written].bits or 0]
+
+        def array(name: str) -> Array:
+            tensor = self._graph.tensor[name]
+            content = operands[name] if name in operands else self.parameter(tensor)
+            return content.view(dtype).reshape(tensor.shape or ())
+
+        arrays = [array(name) for name in (*operator.inputs, *operator.parameters)]
+        if operator.kind == "Slice":
+            (starts, shape) = operator.attributes["starts"], self._graph.tensor[written].shape or ()
+            (axis,) = integers(operator, "axes", ())
+            first = starts[0] if isinstance(starts, list) and isinstance(starts[0], int) else 0
+            result = arrays[0].take(range(first, first + shape[axis]), axis)
+        else:
+            result = MADE[operator.kind](*arrays)
+        return {written: _bytes_of(np.ascontiguousarray(result, dtype))}
 
     def _ensure_planned_shape(self, name: str, result: Array) -> None:
         """Raise DifferentShapeError if onnxruntime writes another shape than the planned one, or one beyond a bound."""

@@ -210,6 +210,10 @@ class Lines:
         """Return True if all tiles write and read the same bands."""
         return len(self.of_tiles) == 1
 
+    def are_bounds(self, tile: int, within: Range, scale: int) -> bool:
+        """Return True if lines of a tile bound a range, whose pixels have `scale` elements."""
+        return {end * scale for end in within} <= {*self.of_tiles[0 if self.are_shared else tile]}
+
     def pieces(self, tile: int, within: Range) -> tuple[Range, ...]:
         """Return the ranges between lines that make up `within`, whose ends are lines.
 
@@ -267,6 +271,16 @@ class MapBands:
             ]
         )
 
+    def seen(self, place: TilePlace, rows: Range, columns: Range) -> tuple[Tensor, ...]:
+        """Return the bands that contain a rectangle of pixels; of a matrix all rows (heads) if no lines bound them."""
+        if self.layout is Layout.MATRIX:
+            axes = (self.rows, place.row, rows), (self.columns, place.column, columns)
+            rows, columns = (
+                own if lines.are_bounds(tile, own, scale) else (0, size)
+                for (lines, tile, own), scale, size in zip(axes, self.scale, self.pixels, strict=True)
+            )
+        return self.within(place, rows, columns)
+
     @property
     def pixels(self) -> tuple[int, int]:
         """Rows and columns of the map."""
@@ -308,6 +322,8 @@ class JoinedBands:
     def within(self, place: TilePlace, rows: Range, columns: Range) -> tuple[Tensor, ...]:
         """Return the bands of all parts that make up a rectangle of pixels for the tile at `place`."""
         return tuple(band for part in self.parts for band in part.within(place, rows, columns))
+
+    seen = within
 
     @property
     def pixels(self) -> tuple[int, int]:
@@ -424,6 +440,7 @@ class ViewEmission:
         if tensor.name in self.parts.joined:
             return seen
         is_whole = region == whole_region(tensor.shape or ()) and all(band.part_of is None for band in seen)
+        is_whole = is_whole and operator.kind != "Slice"  # a tile reads the part again rather than keep it
         if is_whole and operator.name in self.parts.operators:
             return (tensor,)
         name = self.parts.fresh_name(f"{operator.name}#{self.place.number}")
@@ -443,7 +460,7 @@ class ViewEmission:
     def _of_source(self, name: str, wanted: Region) -> tuple[Tensor, ...]:
         if name not in self.bands:
             return self.view(name, wanted)
-        return self.bands[name].within(self.place, *ranges_of_pixels(wanted, self.bands[name].layout))
+        return self.bands[name].seen(self.place, *ranges_of_pixels(wanted, self.bands[name].layout))
 
 
 def shift_of_view(graph: Graph, name: str, maps: Container[str]) -> tuple[int, int]:

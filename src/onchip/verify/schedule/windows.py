@@ -70,6 +70,8 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return (_normalised(operator, output, region),)
         case kind if kind in _REDUCING and output == (*first[:-1], 1) and len(inputs) == 1:
             return ((*region[:-1], (0, first[-1])),)
+        case "ReduceLogSumExp" if output == (*first[:-1], 1) and len(inputs) == 1:
+            return (_summed(operator, first, region),)
         case "Slice" if SEEN_SHAPES not in operator.attributes and len(first) == len(output):
             return (_sliced(operator, first, region),)
         case "Pad" if operator.attributes.get("mode", "constant") == "constant" and len(first) == len(output):
@@ -203,6 +205,13 @@ def _normalised(operator: Operator, output: Shape, region: Region) -> Region:
     if operator.attributes.get("axis", -1) not in (-1, len(output) - 1) or region[-1] != (0, output[-1]):
         raise LookupError("axis")
     return region
+
+
+def _summed(operator: Operator, source: Shape, region: Region) -> Region:
+    """Return the whole rows of a region with one element for each row. Raises LookupError for other axes."""
+    if operator.attributes.get("axes") not in ([-1], [len(source) - 1]):
+        raise LookupError("axes")
+    return (*region[:-1], (0, source[-1]))
 
 
 def _sliced(operator: Operator, source: Shape, region: Region) -> Region | None:
