@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -24,12 +25,12 @@ from onchip.api.schedule import (
     read_schedule_questions,
     schedule_network,
 )
-from onchip.errors import UsageError
+from onchip.errors import InputError, UsageError
 from onchip.formats.onnx.program import Array
 from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.schedule_json import schedule_from_json, schedule_to_json
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import KEY_SLICE, Operator
 from onchip.ir.tensor import Role
 from onchip.ir.window import integers
 from onchip.ops.layers_of import Precision
@@ -38,6 +39,7 @@ from onchip.search.budget.limits import Limits
 from onchip.simulate.kernels.onnx_kernels import MADE
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.rewrite.key_slices import attended, slice_counts, with_key_slices
+from onchip.verify.schedule.windows import seen
 from oracles.packing import TooLargeError
 from oracles.schedule import LeastSchedule, Work
 from oracles.schedule_costs import Toy
@@ -67,7 +69,7 @@ def result_of(network: Graph, arrays: dict[str, Array]) -> Array:
     for one in network.operators:
         read = [known[name] for name in (*one.inputs, *one.parameters)]
         if one.kind == "Slice":
-            (start,), (end,), (axis,) = (integers(one, name, ()) for name in ("starts", "ends", "axes"))
+            (start,), (end,), (axis,) = (integers(one, name, (0,)) for name in ("starts", "ends", "axes"))
             known[one.outputs[0]] = read[0].take(range(start, end), axis)
         else:
             known[one.outputs[0]] = MADE[one.kind](*read)
@@ -140,23 +142,51 @@ def test_the_search_finds_the_tiles_of_flash_attention(tmp_path: Path, monkeypat
     assert run.is_right
 
 
-@pytest.mark.parametrize("seed", series(range(60), 4))
+def in_groups(network: Graph, groups: Sequence[Sequence[str]]) -> tuple[ScheduledStack, ...]:
+    """Return runs of operators as groups in tiles of one row and head; all others run alone."""
+    group_of = {name: tuple(group) for group in groups for name in group}
+    found = dict.fromkeys(group_of.get(one.name, (one.name,)) for one in network.operators)
+    one_row = Tiling(1, 1, OverlapMode.RECOMPUTE)
+    return tuple(ScheduledStack(group, one_row if len(group) > 1 else None) for group in found)
+
+
+def random_groups(network: Graph, chance: Random) -> tuple[ScheduledStack, ...]:
+    """Return the operators in runs, of which those that may be fused are groups in tiles of one row."""
+    names, groups = [*network.operator], list[list[str]]()
+    while names:
+        count = chance.choice((1, 2, 3, 5, 8, len(names)))
+        groups.append(names[:count])
+        names = names[count:]
+    fused = [group for group in groups if len(group) > 1 and may_be_fused(network, group)]
+    return in_groups(network, fused)
+
+
+def may_be_fused(network: Graph, group: Sequence[str]) -> bool:
+    try:
+        tile_graph(network, in_groups(network, [group]), Precision(8))
+    except InputError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", series(range(400), 3))
 def test_no_schedule_in_slices_is_below_the_bound(seed: int) -> None:
-    """All operators run alone, or together in tiles of one row; an oracle has the least traffic of each."""
+    """Operators run alone, all together or in random groups; an oracle has the least traffic and energy of each."""
     chance = Random(seed)
-    network, capacity = attention(chance.randint(1, 2), 2, 1), chance.choice((3, 4, 6, 8, 64))
-    whole, sliced = read_schedule_questions(request_of(network, capacity, Softmax.ONLINE))
-    bound = min(whole.relaxation.traffic_bytes, sliced.relaxation.traffic_bytes)
-    for asked in (whole, sliced):
-        rows = read_schedule_question(request_of(asked.network, capacity, Softmax.ROWS)).relaxation
-        together = ScheduledStack(tuple(asked.network.operator), Tiling(1, 1, OverlapMode.RECOMPUTE))
-        for stacks in ((), (together,)):
-            toy = Toy(asked.network, machine(capacity), asked.precision, stacks)
-            try:
-                least = LeastSchedule(toy, "traffic", work=Work(2_000)).least().cost
-            except TooLargeError:
-                continue
-            assert max(bound, rows.traffic_bytes) <= least
+    network = attention(chance.randint(1, 2), 2, 1, chance.choice((0, 0, 2)))
+    capacity = chance.choice((3, 4, 6, 8, 64))
+    questions = read_schedule_questions(request_of(network, capacity, Softmax.ONLINE))
+    for asked in questions:
+        own = read_schedule_question(request_of(asked.network, capacity, Softmax.ROWS)).relaxation
+        for stacks in ((), in_groups(asked.network, [[*asked.network.operator]]), random_groups(asked.network, chance)):
+            for objective in (ScheduleObjective.TRAFFIC, ScheduleObjective.ENERGY):
+                toy = Toy(asked.network, machine(capacity), asked.precision, stacks)
+                try:
+                    least = LeastSchedule(toy, objective.value, work=Work(1_000)).least().cost
+                except TooLargeError:
+                    continue
+                bound = min(objective.value_of(one.relaxation) for one in questions)
+                assert max(bound, objective.value_of(own)) <= least
 
 
 def test_a_front_and_a_start_have_whole_rows(tmp_path: Path) -> None:
@@ -165,3 +195,32 @@ def test_a_front_and_a_start_have_whole_rows(tmp_path: Path) -> None:
         schedule_network(replace(request, start_file=tmp_path / "s.json"))
     with pytest.raises(UsageError):
         front_of_schedules(request, (FrontAxis.TRAFFIC, FrontAxis.PEAK), 2)
+
+
+def test_only_the_slices_of_keys_join_groups() -> None:
+    """A network with a Slice of its own, before a softmax in slices of its keys and without one."""
+    plain = attention(2, 4, 2)
+    shapes = {tensor.name: tensor.shape or () for tensor in plain.tensors} | {"qkv": (1, 6, 2), "log": (1, 2, 1)}
+    leaves = Operator("q", "Slice", ("qkv",), ("q",), attributes={"starts": [0], "ends": [2], "axes": [1]})
+    adds = Operator("log", "ReduceLogSumExp", ("o",), ("log",), attributes={"axes": [-1], "keepdims": 1})
+    network = network_of(shapes, leaves, *plain.operators, adds)
+    sliced = with_key_slices(network, 2)
+    marked = {one.name for one in sliced.operators if KEY_SLICE in one.attributes}
+    assert {sliced.operator[name].kind for name in marked} == {"Slice", "ReduceLogSumExp"}
+    assert not marked & {"q", "log"}
+    inner = tuple(one.name for one in sliced.operators if one.name not in ("q", "log"))
+    for graph, names, is_fused in (
+        (network, ("q", "s"), False),
+        (network, ("o", "log"), False),
+        (sliced, ("q", *inner), False),
+        (sliced, (*inner, "log"), False),
+        (sliced, inner, True),
+    ):
+        stacks = in_groups(graph, [names])
+        if is_fused:
+            assert_both_agree(graph, stacks, tile_graph(graph, stacks, Precision(8)), 24)
+        else:
+            with pytest.raises(InputError):
+                tile_graph(graph, stacks, Precision(8))
+    with pytest.raises(LookupError):
+        seen(adds, [(1, 2, 2)], None, (1, 2, 1), ((0, 1), (0, 1), (0, 1)))

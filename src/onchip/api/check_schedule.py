@@ -196,7 +196,8 @@ def outcome_of_check(check: ScheduleCheck, source: str, read_seconds: float) -> 
     schedule, machine = document.answer, document.accelerator
     priced = priced_schedule(document, tiles)
     keeps = claim is not None and claim.space["mappings"] != "any"
-    parts = relaxation_of(check.network, machine, precision_of(document), every_memory_keeps=keeps)
+    is_whole, precision = document.reading.key_slices == 1, precision_of(document)
+    parts = relaxation_of(check.network, machine, precision, every_memory_keeps=keeps, prices_room=is_whole)
     unclaimed = ScheduleObjective.ENERGY if states_energies(machine) else ScheduleObjective.LATENCY
     objective = unclaimed if claim is None else ScheduleObjective(claim.objective)
     value, least = objective.value_of(priced.figures), objective.value_of(parts)

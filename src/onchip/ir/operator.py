@@ -88,6 +88,8 @@ UPPER_BOUND: Final = "upper_bound"
 """Attribute with the outputs whose shape is an upper bound."""
 OF_ONE_AXIS: Final = "of_one_axis"
 """Attribute of a softmax over a single axis, not over that axis and all later ones."""
+KEY_SLICE: Final = "key_slice"
+"""Attribute of the Slices and sums of a softmax in slices of its keys; groups may have these alone of their kinds."""
 VIEWS: Final = frozenset({SEEN_SHAPES, SEEN_PARAMETER_SHAPES, SEEN_PARTS, SEEN_ORDERS, WRITTEN_ORDERS})
 """Attributes of an operator with an operand whose view differs from the stored layout."""
 

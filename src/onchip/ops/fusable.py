@@ -31,8 +31,6 @@ OF_IMAGES: Final = SLIDING | {"ConvTranspose", "GlobalMaxPool", "GlobalAveragePo
 """Kinds whose maps are images in every group."""
 OF_ROWS: Final = frozenset({"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"})
 """Kinds without a loop nest that compute each row of a matrix from that row, if their axis is the last."""
-SUMS_OF_ROWS: Final = frozenset({"ReduceLogSumExp"})
-"""Kinds without a loop nest that compute one element for each row of a matrix, if their only axis is the last."""
 OF_MATRICES: Final = OF_ROWS | {"MatMul"}
 """Kinds beside which tensors of four dimensions are matrices with heads."""
 MATRIX_RANKS: Final = (2, 3)

@@ -13,7 +13,7 @@ from typing import Final, Self, TypeAlias
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
-from onchip.ir.operator import SEEN_SHAPES, Operator
+from onchip.ir.operator import KEY_SLICE, SEEN_SHAPES, Operator
 from onchip.ir.tensor import Role
 from onchip.ir.window import Shape, Window, begins_inside, integer, integers, shapes_as_read
 from onchip.ops.contractions import ELEMENT_BY_ELEMENT
@@ -21,7 +21,6 @@ from onchip.ops.fusable import (
     HEADS_RANK,
     OF_ROWS,
     SLIDING,
-    SUMS_OF_ROWS,
     FeatureMap,
     FusableLayer,
     FusableNetwork,
@@ -560,7 +559,7 @@ class FusableReading:
             return None
         if operator.kind == "ConvTranspose":
             return self._transposed(operator)
-        if operator.kind in OF_ROWS | SUMS_OF_ROWS:
+        if operator.kind in OF_ROWS or KEY_SLICE in operator.attributes:
             return self._of_each_row(operator)
         if self.all_in_tiles and self.shown.layout is Layout.IMAGE and moves_channels(self.graph, operator):
             return self._without_nest(operator, (self._only_input(operator),))

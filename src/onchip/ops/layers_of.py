@@ -12,14 +12,14 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
-from onchip.ir.operator import RIGHT, SEEN_SHAPES, VIEWS, WEIGHT_FACTOR, Operator
+from onchip.ir.operator import KEY_SLICE, RIGHT, SEEN_SHAPES, VIEWS, WEIGHT_FACTOR, Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor, size_in_bytes
 from onchip.ir.tile import whole_region
 from onchip.ir.window import Shape, shapes_as_read, shapes_computed, stated_factors
 from onchip.ops.contractions import ATTENTION, MATRIX_KINDS, PACKED_PRODUCT, attention, nests_of, present_keys
 from onchip.ops.entries import ENTRIES
-from onchip.ops.fusable import MATRIX_RANKS, OF_ROWS, SUMS_OF_ROWS
+from onchip.ops.fusable import MATRIX_RANKS, OF_ROWS
 from onchip.ops.sequences import RECURRENT, recurrence
 from onchip.ops.slicing import REDUCTIONS
 from onchip.ops.windows import WINDOWS, NoLayerError, loop_nests
@@ -347,11 +347,15 @@ def multiplies_matrices(graph: Graph, operator: Operator) -> bool:
 
 
 def works_on_rows(graph: Graph, operator: Operator) -> bool:
-    """Return True if the operator normalises, or adds up, along the last dimension of its only input."""
-    if operator.kind not in OF_ROWS | SUMS_OF_ROWS or len(operator.inputs) != 1 or SEEN_SHAPES in operator.attributes:
+    """Return True if the operator normalises along the last dimension of its only input.
+
+    The logarithms of sums of a softmax in slices of its keys count, too.
+    """
+    is_sum = operator.kind == "ReduceLogSumExp" and KEY_SLICE in operator.attributes
+    if not (is_sum or operator.kind in OF_ROWS) or len(operator.inputs) != 1 or SEEN_SHAPES in operator.attributes:
         return False
     source, written = (graph.tensor[name].shape for name in (operator.inputs[0], operator.outputs[0]))
-    if operator.kind in SUMS_OF_ROWS:
+    if is_sum:
         is_last = operator.attributes.get("axes") in ([-1], [len(source or ()) - 1])
         return is_last and bool(source) and written == (*(source or ())[:-1], 1) and len(operator.outputs) == 1
     axis = operator.attributes.get("axis", -1)

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from onchip.ir.graph import Graph
 from onchip.ir.operator import (
+    KEY_SLICE,
     NOTHING_STATED,
     SEEN_ORDERS,
     SEEN_PARAMETER_SHAPES,
@@ -121,13 +122,13 @@ def spans_read(operator: Operator, source: Shape, written: Shape) -> tuple[Span,
     """Return the span of each dimension of the input that ranges of the output's dimensions (the axes) need.
 
     All is needed of a dimension, other than the last, that is no dimension of the output. Returns None unless the
-    operator is a Transpose, leaves a range of elements, or hands on its input in its shape.
+    operator is a Transpose, leaves a slice of the keys of a softmax, or hands on its input in its shape.
     """
     if not (VIEWS - {SEEN_SHAPES, SEEN_PARAMETER_SHAPES}).isdisjoint(operator.attributes):
         return None
     if operator.kind in SAME_ELEMENTS and source == written:
         return spans_in(source, written)
-    if operator.kind == "Slice" and source != written:
+    if operator.kind == "Slice" and KEY_SLICE in operator.attributes:
         paces = _sliced(operator, source, written)
         is_range = paces is not None and all(pace.step == 1 for pace in paces)
         sizes = enumerate(zip(source, written, strict=False))

@@ -24,6 +24,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import DRAM
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
+from onchip.ir.operator import KEY_SLICE
 from onchip.ir.tensor import Role
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.slices import cost_in_slices
@@ -507,7 +508,7 @@ class Grouper:
         yield Places(read, written, written)
         operators = [network.operator[name] for name in stack.operators]
         right = {(0, one.inputs[1]) for one in operators if multiplies_matrices(network, one)}
-        right |= {(0, one.inputs[0]) for one in operators if one.kind == "Slice"}
+        right |= {(0, one.inputs[0]) for one in operators if one.kind == "Slice" and KEY_SLICE in one.attributes}
         right -= written.keys()
         if right:
             yield Places({key: home for key, home in read.items() if key not in right}, written, written)

@@ -32,7 +32,7 @@ from onchip.formats.onnx.program import (
     random_array,
 )
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import KEY_SLICE, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import integers
 from onchip.transform.slices.bands import Bytes, bytes_of_region, bytes_put_together, place_of
@@ -94,6 +94,7 @@ class OnnxKernels:
         self, graph: Graph, path: Path, bindings: Bindings, *, seed: int = 0, random_weights: int | None = None
     ) -> None:
         self._graph = graph
+        self._has_key_slices = any(KEY_SLICE in one.attributes for one in graph.operators)
         self._path = path
         self._seed = seed
         self._random_weights = random_weights
@@ -159,7 +160,7 @@ class OnnxKernels:
         An operator of tensors that the model lacks, from reading a softmax in slices, runs in numpy.
         """
         names = (*operator.inputs, *operator.outputs)
-        if any(self._wanted(name) not in self.network.types.static for name in names):
+        if self._has_key_slices and any(self._wanted(name) not in self.network.types.static for name in names):
             return self._run_made(operator, operands)
         given = {self._model_name.get(name, name): content for name, content in operands.items()}
         arrays = self._arrays(given)
@@ -182,7 +183,7 @@ class OnnxKernels:
         arrays = [array(name) for name in (*operator.inputs, *operator.parameters)]
         if operator.kind == "Slice":
             (starts, shape) = operator.attributes["starts"], self._graph.tensor[written].shape or ()
-            (axis,) = integers(operator, "axes", ())
+            (axis,) = integers(operator, "axes", (0,))
             first = starts[0] if isinstance(starts, list) and isinstance(starts[0], int) else 0
             result = arrays[0].take(range(first, first + shape[axis]), axis)
         else:

@@ -19,7 +19,7 @@ import numpy as np
 
 from onchip.errors import GraphError
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import KEY_SLICE, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Range, Region, Tile, size_of, whole_region
 from onchip.ops.entries import geometry_of
@@ -440,7 +440,7 @@ class ViewEmission:
         if tensor.name in self.parts.joined:
             return seen
         is_whole = region == whole_region(tensor.shape or ()) and all(band.part_of is None for band in seen)
-        is_whole = is_whole and operator.kind != "Slice"  # a tile reads the part again rather than keep it
+        is_whole = is_whole and KEY_SLICE not in operator.attributes  # a tile reads the part again, not to keep it
         if is_whole and operator.name in self.parts.operators:
             return (tensor,)
         name = self.parts.fresh_name(f"{operator.name}#{self.place.number}")
@@ -455,12 +455,15 @@ class ViewEmission:
         sources = [self.parts.graph.tensor[name] for name in operator.inputs]
         wanted = (_wanted(operator, source, tensor, region) for source in sources)
         every = zip(sources, wanted, strict=True)
-        return tuple(band for source, own in every for band in self._of_source(source.name, own))
+        is_key_slice = KEY_SLICE in operator.attributes
+        return tuple(band for source, own in every for band in self._of_source(source.name, own, is_key_slice))
 
-    def _of_source(self, name: str, wanted: Region) -> tuple[Tensor, ...]:
+    def _of_source(self, name: str, wanted: Region, is_key_slice: bool) -> tuple[Tensor, ...]:
         if name not in self.bands:
             return self.view(name, wanted)
-        return self.bands[name].seen(self.place, *ranges_of_pixels(wanted, self.bands[name].layout))
+        bands = self.bands[name]
+        within = bands.seen if is_key_slice else bands.within
+        return within(self.place, *ranges_of_pixels(wanted, bands.layout))
 
 
 def shift_of_view(graph: Graph, name: str, maps: Container[str]) -> tuple[int, int]:

@@ -9,13 +9,14 @@ logarithms of these sums:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final
 
 from onchip.ir.graph import Graph
-from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.operator import KEY_SLICE, NOTHING_STATED, OF_ONE_AXIS, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Range
 from onchip.ir.window import Shape
@@ -47,12 +48,14 @@ def attended(graph: Graph) -> Iterator[Attended]:
         readers = graph.readers[softmax.outputs[0]]
         before = [*_before(graph, softmax)]
         inner = (softmax, *before)
-        if len(readers) != 1 or not before or not all(_is_plain(graph, one) for one in inner):
+        if len(readers) != 1 or not before or not all(_is_inner(graph, one) for one in inner):
             continue
         (product,) = readers
+        if not all(_is_plain(one) for one in (*inner, product)) or not _has_one_width(graph, (*inner, product)):
+            continue
         is_left = multiplies_matrices(graph, product) and product.inputs[0] == softmax.outputs[0]
         has_keys = (graph.tensor[softmax.outputs[0]].shape or (1,))[-1] > 1
-        if has_keys and is_left and len(product.members) < 2 and multiplies_matrices(graph, before[-1]):
+        if has_keys and is_left and multiplies_matrices(graph, before[-1]):
             yield Attended(before[-1], tuple(before[-2::-1]), softmax, product)
 
 
@@ -69,11 +72,22 @@ def _before(graph: Graph, softmax: Operator) -> Iterator[Operator]:
         name = operator.inputs[0]
 
 
-def _is_plain(graph: Graph, operator: Operator) -> bool:
-    """Return True if an operator has one reader of its only output, and no activation."""
+def _is_inner(graph: Graph, operator: Operator) -> bool:
+    """Return True if an operator has one reader of its only output."""
     (written, *others) = operator.outputs
-    is_inner = graph.tensor[written].role is Role.ACTIVATION and len(graph.readers[written]) == 1
-    return is_inner and not others and len(operator.members) < 2
+    return graph.tensor[written].role is Role.ACTIVATION and len(graph.readers[written]) == 1 and not others
+
+
+def _is_plain(operator: Operator) -> bool:
+    """Return True if an operator has no activation, no stated costs, and no attributes but the axis of a softmax."""
+    is_bare = len(operator.members) < 2 and not operator.workspace_bytes and operator.stated == NOTHING_STATED
+    return is_bare and operator.tile is None and operator.attributes.keys() <= {"axis", OF_ONE_AXIS}
+
+
+def _has_one_width(graph: Graph, operators: Iterable[Operator]) -> bool:
+    """Return True if all maps that the operators read and write have elements of the same width."""
+    widths = {graph.tensor[name].bits for one in operators for name in (*one.inputs, *one.outputs)}
+    return len(widths) == 1 and None not in widths
 
 
 def slice_counts(graph: Graph) -> tuple[int, ...]:
@@ -128,8 +142,9 @@ class _Slices:
         for at, own in enumerate(ranges):
             is_last = at == len(ranges) - 1
             scores, weights = self._scores(own, at), self._name(parts.softmax, at)
-            sums = self._add(f"{weights} sums", "ReduceLogSumExp", [scores], rows, axes=[-1], keepdims=1)
-            weights = self._add(weights, "Softmax", [scores], self._shape_of(scores), axis=-1)
+            of_rows: Mapping[str, AttributeValue] = {"axes": [-1], "keepdims": 1, KEY_SLICE: True}
+            sums = self._add(f"{weights} sums", "ReduceLogSumExp", [scores], rows, of_rows)
+            weights = self._add(weights, "Softmax", [scores], self._shape_of(scores), {"axis": -1})
             values = self._part(parts.product, at, own, -2)
             own_result = self._add(self._name(parts.product, at), "MatMul", [weights, values], output)
             if not result:
@@ -163,9 +178,8 @@ class _Slices:
         place = len(source) + axis
         shape = (*source[:place], own[1] - own[0], *source[place + 1 :])
         name = f"{self._name(product, at)} factor"
-        return self._add(
-            name, "Slice", [product.inputs[1]], shape, starts=[own[0]], ends=[own[1]], axes=[place], steps=[1]
-        )
+        ends: Mapping[str, AttributeValue] = {"starts": [own[0]], "ends": [own[1]], "axes": [place], "steps": [1]}
+        return self._add(name, "Slice", [product.inputs[1]], shape, {**ends, KEY_SLICE: True})
 
     def _name(self, operator: Operator, at: int) -> str:
         return f"{operator.name} ({at})"
@@ -182,12 +196,11 @@ class _Slices:
         kind: str,
         inputs: list[str],
         shape: Shape,
-        *,
+        attributes: Mapping[str, AttributeValue] = MappingProxyType({}),
         parameters: tuple[str, ...] = (),
-        **attributes: AttributeValue,
     ) -> str:
         """Add an operator and its output, both of that name; return the name."""
         bits = self.graph.tensor[self.parts.product.outputs[0]].bits or 0
         self.tensors.append(Tensor.of_shape(name, shape, bits, Role.ACTIVATION))
-        self.made.append(Operator(name, kind, tuple(inputs), (name,), parameters, attributes))
+        self.made.append(Operator(name, kind, tuple(inputs), (name,), parameters, dict(attributes)))
         return name

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 from typing import Final, TypeAlias
 
-from onchip.ir.operator import SEEN_PARAMETER_SHAPES, SEEN_SHAPES, VIEWS, Operator
+from onchip.ir.operator import KEY_SLICE, SEEN_PARAMETER_SHAPES, SEEN_SHAPES, VIEWS, Operator
 from onchip.ir.tile import Range, Region, whole_region
 from onchip.ir.window import integer, integers, shapes_as_read
 
@@ -70,7 +70,7 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return (_normalised(operator, output, region),)
         case kind if kind in _REDUCING and output == (*first[:-1], 1) and len(inputs) == 1:
             return ((*region[:-1], (0, first[-1])),)
-        case "ReduceLogSumExp" if output == (*first[:-1], 1) and len(inputs) == 1:
+        case "ReduceLogSumExp" if KEY_SLICE in operator.attributes and output == (*first[:-1], 1) and len(inputs) == 1:
             return (_summed(operator, first, region),)
         case "Slice" if SEEN_SHAPES not in operator.attributes and len(first) == len(output):
             return (_sliced(operator, first, region),)
