@@ -78,7 +78,7 @@ class Relaxation:
 
     @property
     def latency_cycles_at_once(self) -> int:
-        """The lower bound on the cycles of operators one after the other, each of which may read and write DRAM at once."""
+        """The lower bound on the cycles of operators in turn, each of which may read and write DRAM at once."""
         return max(self.computing_cycles, self.dram_cycles_at_once)
 
     @property
