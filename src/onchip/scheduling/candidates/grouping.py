@@ -181,6 +181,11 @@ class Grouper:
             of_like = around.renamed(self._names(operators, like))
             seconds = share * run.seconds_left / (len(fused) - at)
             refining = run.within(seconds) if run.deadline.is_set else run
+            if len(operators) == len(self.maker.question.network.operators):
+                # Composing the group alone would be composing the schedule.
+                fine = self._front_of(like, refining, of_like, is_coarse=False)
+                self._fronts[key] = like, fine if fine.options else coarse
+                continue
             fitting = (self._that_fit(each, refining, run, of_like) for each in coarse.options)
             self._fronts[key] = like, next(fitting, StackFront())
         return is_new
