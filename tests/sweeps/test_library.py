@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_refused(diamond: Path, tmp_path: Path) -> None:
 
 
 def test_a_layer_without_a_mapping_has_a_reason_and_no_answer() -> None:
-    machine, options = machine_of(load_accelerator("simba")), {"time_limit": 1e-9, "method": "cosa"}
+    machine, options = machine_of(load_accelerator("simba")), {"time_limit": 1e-9, "method": "hybrid"}
     point = SweepPoint("k", SweptVerb.MAP, "lenet5", "", "simba", machine, None, "energy", options, {})
 
     answer = answer_point(point)
