@@ -13,7 +13,7 @@ import pytest
 from onchip.answer.document import Reading
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import ScheduleOptions, Softmax
-from onchip.answer.schedule import ScheduledStack
+from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.check_schedule import check_schedule_document
 from onchip.api.networks import Network
@@ -180,10 +180,13 @@ def test_no_schedule_in_slices_is_below_the_bound(seed: int) -> None:
         own = read_schedule_question(request_of(asked.network, capacity, Softmax.ROWS)).relaxation
         for stacks in ((), in_groups(asked.network, [[*asked.network.operator]]), random_groups(asked.network, chance)):
             for objective in (ScheduleObjective.TRAFFIC, ScheduleObjective.ENERGY):
-                toy = Toy(asked.network, machine(capacity), asked.precision, stacks)
                 try:
+                    toy = Toy(asked.network, machine(capacity), asked.precision, stacks)
                     least = LeastSchedule(toy, objective.value, work=Work(1_000)).least().cost
-                except TooLargeError:
+                except (
+                    TooLargeError,
+                    ScheduleError,
+                ):  # two groups may cut a map differently
                     continue
                 bound = min(objective.value_of(one.relaxation) for one in questions)
                 assert max(bound, objective.value_of(own)) <= least
