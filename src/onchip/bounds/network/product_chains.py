@@ -464,7 +464,9 @@ class ChainsOfProducts:
         """Return the nest of a product that tiles cut by rows of its input, or in slices of columns; else None."""
         nests, tensor = self.nests.get(operator.name, ()), self.graph.tensor
         names = self._operands(operator)
-        if len(nests) != 1 or names is None or operator.in_place or len(operator.outputs) != 1:
+        if operator.kind == "Conv" or len(nests) != 1 or names is None or operator.in_place:
+            return None  # of images, two networks in slices of channels were found below this bound
+        if len(operator.outputs) != 1:
             return None
         layer, (source, weight, output) = nests[0], (tensor[name] for name in names)
         rows = layer.n * layer.p * layer.q
