@@ -211,7 +211,7 @@ class Placements(StrEnum):
 
 
 class Softmax(StrEnum):
-    """How a softmax between two products runs in tiles: on whole rows, or also in slices of the keys."""
+    """Whether a softmax between two products may run in slices of the keys (online), or only on whole rows."""
 
     ROWS = "rows"
     ONLINE = "online"

@@ -350,7 +350,7 @@ def _by_slices(one: ChainProduct, room_bits: int) -> Floats:
     )
     either = [np.minimum(*both) for both in zip(kept, streamed, strict=True)]
     column = rows * one.bits[_OUTPUT] * one.prices.output
-    needs = -(-np.arange(rows + 1) * one.columns // rows)  # columns with the elements of so many rows
+    needs = -(-np.arange(rows + 1) * one.columns // rows)  # columns that have at least as many elements as these rows
     found = _by_columns(kept, column)[needs][None, :] + (rows - np.arange(rows + 1))[:, None] * one.row_prices[0]
     found[0] = np.minimum(found[0], rows * one.row_prices[0] + _by_columns(either, column)[needs])
     found[0] = np.minimum(found[0], _by_columns(streamed, column)[needs])
