@@ -154,10 +154,11 @@ class OneOrderPlanner:
         attains_bytes = value is not None and value <= self.least_cost_in_bytes
         return attains_bytes or self._incumbent.is_proven or self._run.stop is not None
 
-    def widen(self, schedule: OperatorSchedule, turn: Stepped) -> Iterator[None]:
-        """Place by ever wider beams, the last as wide as the turn allows."""
+    def widen(self, schedule: OperatorSchedule, turn: Stepped) -> Iterator[float]:
+        """Place by ever wider beams, the last as wide as the turn allows; a node is a beam of the first width."""
         placer, layouts_left, last = LayoutPlacer(self._indexed, schedule), PARAMS.layouts // len(self._order), 0
-        width, seconds_each = PARAMS.width_growth**2 * PARAMS.first_width, 0.0
+        first, seconds_each = PARAMS.width_growth**2 * PARAMS.first_width, 0.0
+        width = first
         while not self._is_over:
             if not self._run.deadline.is_set:
                 width = min(width, layouts_left)
@@ -168,7 +169,7 @@ class OneOrderPlanner:
             began = self._run.seconds
             self._place(placer, width)
             seconds_each = max((self._run.seconds - began) / width, 1e-9)
-            yield
+            yield width / first
             last, width, layouts_left = width, PARAMS.width_growth * width, layouts_left - width
 
     def learn(self, turn: Stepped) -> Iterator[None]:
