@@ -200,10 +200,7 @@ def _of_transformers(name: str) -> Made:
             (tokens,),
         ),
         "t5_small_encoder": lambda: (t.T5EncoderModel(t.T5Config(vocab_size=1000)), (tokens,)),
-        "whisper_tiny_encoder": lambda: (
-            t.WhisperModel(t.WhisperConfig()).get_encoder(),
-            (torch.randn(1, 80, 3000),),
-        ),
+        "whisper_tiny_encoder": lambda: (t.WhisperModel(t.WhisperConfig()).get_encoder(), (torch.randn(1, 80, 3000),)),
         "segformer_b0": lambda: (
             t.SegformerForImageClassification(t.SegformerConfig()),
             (torch.randn(1, 3, 224, 224),),

@@ -16,15 +16,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from cosa.mesh import (
-    COSA_DRAM,
-    COSA_NETWORK,
-    TaskKind,
-    TrafficTask,
-    element_rounds,
-    run_tasks,
-    tasks_of,
-)
+from cosa.mesh import COSA_DRAM, COSA_NETWORK, TaskKind, TrafficTask, element_rounds, run_tasks, tasks_of
 from shared.runner import Row, asked_of, options_of, report, run
 
 from onchip.answer.layer_problem import LayerProblem

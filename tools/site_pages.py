@@ -114,10 +114,7 @@ def files_page() -> str:
         "For authors of files and tools: which fields does each format have?",
         "",
     ]
-    lines += [
-        "[Formats](../formats.md) has examples. Unknown fields are refused.",
-        "",
-    ]
+    lines += ["[Formats](../formats.md) has examples. Unknown fields are refused.", ""]
     described: set[str] = set()
     for path in sorted(files("onchip.formats.own").joinpath("schemas").iterdir(), key=lambda path: path.name):
         schema = json.loads(path.read_text())

@@ -509,11 +509,7 @@ class LayerOnNetwork:
 
 
 def layer_on_network(
-    problem: LayerProblem,
-    mapping: LayerMapping,
-    most_rounds: int = MOST_ROUNDS,
-    *,
-    has_refills: bool = True,
+    problem: LayerProblem, mapping: LayerMapping, most_rounds: int = MOST_ROUNDS, *, has_refills: bool = True
 ) -> LayerOnNetwork:
     """Simulate a mapping; `has_refills` is as in `element_rounds`.
 

@@ -18,11 +18,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.mapping.baselines.loma import solve_as_loma
 from onchip.mapping.tile_search.exact import solve_exactly
-from onchip.mapping.tile_search.uneven import (
-    FixedUnrolling,
-    TemporalMethod,
-    unrolling_groups,
-)
+from onchip.mapping.tile_search.uneven import FixedUnrolling, TemporalMethod, unrolling_groups
 from onchip.model.group.machine import Mapper
 from onchip.model.layer.cost import Latency, LayerCost, layer_cost
 from onchip.ops.fusable import FusableNetwork

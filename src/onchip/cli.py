@@ -84,10 +84,7 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
     if COMPLETION_VARIABLE in os.environ:
         command.main([*arguments], prog_name="onchip")  # prints completions and exits
     try:
-        with (
-            warnings_said_once(),
-            command.make_context("onchip", list(arguments), obj=tuple(arguments)) as context,
-        ):
+        with warnings_said_once(), command.make_context("onchip", list(arguments), obj=tuple(arguments)) as context:
             code = command.invoke(context)
             return code if isinstance(code, int) else ExitCode.ANSWER
     except typer.Exit as error:

@@ -251,7 +251,7 @@ def oracle_network(facts: Facts) -> Network:
                 weighs.get(layer["kind"], 0),
                 is_output(facts, at) or _is_read_outside(facts, at + 1),
                 part=(layer["part"][0], layer["part"][1]) if "part" in layer else None,
-            ),
+            )
         )
     return Network(inputs, tuple(layers))
 

@@ -7,10 +7,7 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, Layer
 
-LEVELS = (
-    ("register", (Loop("Q", 2),)),
-    ("buffer", (Loop("C", 8, "pe"), Loop("P", 2), Loop("S", 3))),
-)
+LEVELS = (("register", (Loop("Q", 2),)), ("buffer", (Loop("C", 8, "pe"), Loop("P", 2), Loop("S", 3))))
 
 
 def test_an_even_mapping_cuts_the_nest_at_the_same_place_for_all_operands() -> None:

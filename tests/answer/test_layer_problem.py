@@ -30,10 +30,7 @@ def names(levels: tuple[MemoryLevel, ...]) -> list[str]:
 def test_a_memory_is_addressed_if_one_instance_serves_the_whole_array() -> None:
     assert names(MACHINE.addressed) == ["weights", "local", "global"]
     free = Accelerator(
-        "free",
-        (LEVELS[3].memory,),
-        (MemoryLevel(Memory("of each unit", 1), ()), LEVELS[3]),
-        array=ComputeArray(free=4),
+        "free", (LEVELS[3].memory,), (MemoryLevel(Memory("of each unit", 1), ()), LEVELS[3]), array=ComputeArray(free=4)
     )
     assert names(free.addressed) == ["global"]
 

@@ -42,12 +42,7 @@ def test_an_allocation_is_legal_and_its_figures_are_recomputed(tmp_path: Path) -
     check = checked(tmp_path, *ROWS)
     assert check.is_legal
     (figures,) = check.recomputed
-    assert figures == {
-        "names": "Sram (FeatureMap|Staging)",
-        "tensors": 3,
-        "arena_bytes": 128,
-        "most_live_bytes": 128,
-    }
+    assert figures == {"names": "Sram (FeatureMap|Staging)", "tensors": 3, "arena_bytes": 128, "most_live_bytes": 128}
 
 
 def test_the_end_of_a_time_range_belongs_to_it(tmp_path: Path) -> None:

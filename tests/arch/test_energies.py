@@ -76,11 +76,7 @@ def asked(onchip: Program, tmp_path: Path) -> Callable[..., Ended]:
 
 @pytest.mark.parametrize(
     ("text", "missing"),
-    [
-        (NO_MAC, "mac_energy_pj of the array"),
-        (NO_BUFFER, f"{ACCESS} memory 'buffer'"),
-        (NO_DRAM, f"{ACCESS} dram"),
-    ],
+    [(NO_MAC, "mac_energy_pj of the array"), (NO_BUFFER, f"{ACCESS} memory 'buffer'"), (NO_DRAM, f"{ACCESS} dram")],
 )
 @pytest.mark.parametrize(
     ("verb", "options"),

@@ -6,15 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from host.machine import (
-    HostCache,
-    HostCompiler,
-    HostRates,
-    host_accelerator,
-    host_caches,
-    host_compiler,
-    host_rates,
-)
+from host.machine import HostCache, HostCompiler, HostRates, host_accelerator, host_caches, host_compiler, host_rates
 
 from onchip.arch.memory import Operand
 from onchip.errors import InputError

@@ -55,16 +55,7 @@ def test_bad_input_of_capacity_is_one_line(onchip: Program, words: tuple[str, ..
 
 
 def test_weights_that_the_scratchpad_does_not_hold_fit_at_no_size(onchip: Program) -> None:
-    asked = (
-        "capacity",
-        "lenet5",
-        "--objective",
-        "dma-cycles",
-        "--accelerator",
-        "meta-prototype-df",
-        "--count",
-        "all",
-    )
+    asked = ("capacity", "lenet5", "--objective", "dma-cycles", "--accelerator", "meta-prototype-df", "--count", "all")
     ended = onchip(*asked)
     assert (ended.code, "operator fc0 fits at no size: weight" in ended.out) == (3, True)
     found = onchip(*asked, "--json")

@@ -11,11 +11,7 @@ from support.diamond import Json, Program, diamond_fields
 from support.onnx_networks import make_node, model, value
 
 PLAIN = {"trace": "plan.trace.json", "c": "plan.h", "csv": "plan.csv"}
-FILES = {
-    "trace": ["plan.trace.json"],
-    "c": ["plan.h", "plan.c"],
-    "csv": ["plan.residencies.csv", "plan.transfers.csv"],
-}
+FILES = {"trace": ["plan.trace.json"], "c": ["plan.h", "plan.c"], "csv": ["plan.residencies.csv", "plan.transfers.csv"]}
 CHIP = """
 format: onchip-accelerator
 version: 1

@@ -19,10 +19,7 @@ from onchip.api.networks import read_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.own.strategy_json import read_strategy
-from onchip.mapping.tile_search.uneven import (
-    FixedUnrolling,
-    TemporalMethod,
-)
+from onchip.mapping.tile_search.uneven import FixedUnrolling, TemporalMethod
 from onchip.model.accounting import conventions
 from onchip.model.accounting.accounting import AccountingName
 from onchip.ops.fusable_reading import fusable_of
@@ -151,10 +148,7 @@ def test_its_tiles_are_planned_checked_and_run(fuse: Program, onchip: Program, t
         ((*BY_DEFINES, "--method", "exact"), "--method: 'exact' counts as interpreter alone"),
         ((*BY_DEFINES, "--method", "cosa"), "--method: there is no mapper 'cosa' for tiles"),
         ((*BY_DEFINES, "--objective", "edp"), "--method: 'uneven' does not map for least edp"),
-        (
-            ("--accounting", "zigzag"),
-            "--accounting: bounds of stacks are not proven for zigzag",
-        ),
+        (("--accounting", "zigzag"), "--accounting: bounds of stacks are not proven for zigzag"),
         (("--accounting", "timeloop"), "--accounting: 'timeloop'"),
     ],
 )

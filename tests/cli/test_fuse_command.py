@@ -21,17 +21,7 @@ from support.diamond import Ended, Program
 from support.fused_files import CHIP
 from support.series import series
 
-FIELDS = (
-    "energy_pj",
-    "latency_cycles",
-    "macs",
-    "tile_types",
-    "accesses",
-    "stacks",
-    "status",
-    "lower_bound",
-    "seconds",
-)
+FIELDS = ("energy_pj", "latency_cycles", "macs", "tile_types", "accesses", "stacks", "status", "lower_bound", "seconds")
 
 
 @pytest.fixture(autouse=True)
@@ -82,10 +72,7 @@ def test_the_best_is_no_worse_than_any_strategy_given_by_hand(fuse: Program) -> 
         ("--groups", "0,1-2"),
         ("--groups", "conv0,conv1-add", "--mode", "recompute"),
         ("--combination", "single"),
-        (
-            "--placements",
-            "dram",
-        ),
+        ("--placements", "dram"),
     ]
     assert all(answer_of(fuse("--json", *one))["objective_value"] >= best for one in by_hand)
 

@@ -172,10 +172,7 @@ def test_overflow_out_of_time_is_an_answer_too(onchip: Program) -> None:
         ([EXAMPLE], "onchip: --capacity: "),
         ([EXAMPLE, "--capacity", "much"], "onchip: --capacity: 'much' is not a size"),
         ([EXAMPLE, "--overflow"], "onchip: --capacity: "),
-        (
-            [EXAMPLE, "--overflow", "--minimize", "--capacity", "8"],
-            "onchip: --overflow: ",
-        ),
+        ([EXAMPLE, "--overflow", "--minimize", "--capacity", "8"], "onchip: --overflow: "),
         (["absent.csv", "--capacity", "1"], "onchip: absent.csv does not exist"),
         ([EXAMPLE, "--capacity", "1", "--time-limit", "0"], "onchip: --time-limit: 0 "),
         ([EXAMPLE, "--capacity", "1", "-o", EXAMPLE], f"onchip: {EXAMPLE} is an input"),

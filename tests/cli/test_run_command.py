@@ -78,10 +78,7 @@ def test_bytes_that_differ_from_the_plan_end_with_1(onchip: Program, diamond: Pa
     from onchip.simulate import machine
 
     honest = machine.run_plan_on_machine
-    with patch(
-        "onchip.api.run.run_plan_on_machine",
-        lambda *arguments: replace(honest(*arguments), loads=91),
-    ):
+    with patch("onchip.api.run.run_plan_on_machine", lambda *arguments: replace(honest(*arguments), loads=91)):
         ended = onchip("run", planned, diamond)
     assert ended.code == 1
     assert "91 bytes, planned 90" in ended.out

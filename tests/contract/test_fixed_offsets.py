@@ -137,10 +137,7 @@ def test_a_file_with_fixed_offsets_is_packed_written_and_audited(onchip: Program
     assert onchip("audit", moved, FILE, "--minimize").code == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [(("--minimize", "--alignment", "3"), "a multiple of 3")],
-)
+@pytest.mark.parametrize(("options", "expected"), [(("--minimize", "--alignment", "3"), "a multiple of 3")])
 def test_what_cannot_be_packed_with_fixed_offsets_is_refused(
     options: tuple[str, ...], expected: str, onchip: Program
 ) -> None:

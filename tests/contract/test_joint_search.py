@@ -20,13 +20,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.retention.kept_gaps import KeptGaps
-from onchip.memory.spill.search import (
-    UNLIMITED,
-    BestFirstSearch,
-    SearchOutcome,
-    joint_operators,
-    joint_tensors,
-)
+from onchip.memory.spill.search import UNLIMITED, BestFirstSearch, SearchOutcome, joint_operators, joint_tensors
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOutcome, JointSearch, StopToken

@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.formats.minimalloc import read_buffers
-from onchip.memory.allocate.exact import (
-    Attempt,
-    Knowledge,
-    clipped,
-    finding_of,
-    least_arena_bytes,
-    pack_by_cp_sat,
-)
+from onchip.memory.allocate.exact import Attempt, Knowledge, clipped, finding_of, least_arena_bytes, pack_by_cp_sat
 from onchip.memory.allocate.pack import least_capacity, pack
 from onchip.memory.allocate.sections import greatest_sum, sections_of
 from onchip.search.budget.limits import Limits, Run

@@ -15,15 +15,7 @@ from onchip.memory.decisions import OperatorSchedule, PlannedResidency, compose,
 from onchip.memory.spill.search import UNLIMITED
 from onchip.memory.spill.windows import AddressedPlan, improve_in_placed_windows, layout_operators
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.native import (
-    LayoutOperator,
-    LayoutStay,
-    LayoutTensor,
-    OrderBeam,
-    PlacedPlan,
-    StopToken,
-    WindowChoice,
-)
+from onchip.native import LayoutOperator, LayoutStay, LayoutTensor, OrderBeam, PlacedPlan, StopToken, WindowChoice
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, random_graph

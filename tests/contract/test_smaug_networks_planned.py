@@ -16,16 +16,7 @@ from onchip.search.budget.limits import Limits
 from onchip.simulate.machine import run_in_given_order, run_plan_on_machine
 from support.series import with_slow
 
-NETWORKS = (
-    "elu_cifar100",
-    "large_elu",
-    "lenet5",
-    "lstm",
-    "minerva",
-    "resnet50_smaug",
-    "smaug_cnn",
-    "vgg_cifar",
-)
+NETWORKS = ("elu_cifar100", "large_elu", "lenet5", "lstm", "minerva", "resnet50_smaug", "smaug_cnn", "vgg_cifar")
 SMALL = ("lenet5", "lstm", "minerva", "smaug_cnn")
 CAPPED = Reading(count=Count.ALL, granularity=Granularity.RAW, cap_tensors=True)
 TILED = Reading(count=Count.ALL)

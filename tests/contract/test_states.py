@@ -88,9 +88,7 @@ def test_what_does_not_fit_for_life_is_loaded_and_written() -> None:
     other = Tensor("w", 150, Role.INPUT), Tensor("z", 4, Role.OUTPUT)
     graph = cache(100)
     graph = replace(
-        graph,
-        tensors=(*graph.tensors, *other),
-        operators=(*graph.operators, Operator("large", "Any", ("w",), ("z",))),
+        graph, tensors=(*graph.tensors, *other), operators=(*graph.operators, Operator("large", "Any", ("w",), ("z",)))
     )
     result = plan_problem(Problem(graph, (Memory("sram", 230),)))
     assert (result.status, result.objective_value) == (Status.OPTIMAL, 200)

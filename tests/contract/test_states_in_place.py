@@ -155,10 +155,7 @@ def test_one_operator_may_update_many_states() -> None:
     )
     states = tuple(State(old.name, new.name, in_place=True) for old, new in zip(olds, news, strict=True))
     problem = Problem(Graph("many", (*olds, *news, *other), operators, states), problem_with_updates(0).memories)
-    assert [(one.operator.name, one.need_bytes) for one in greatest_needs(problem)] == [
-        ("update", 600),
-        ("other", 600),
-    ]
+    assert [(one.operator.name, one.need_bytes) for one in greatest_needs(problem)] == [("update", 600), ("other", 600)]
 
 
 def test_every_method_updates_states_in_place_where_nothing_else_fits() -> None:

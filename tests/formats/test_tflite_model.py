@@ -283,12 +283,7 @@ def test_a_tensor_that_is_read_before_it_is_written_is_refused(tmp_path: Path) -
 
 
 def test_state_of_two_operators_is_refused(tmp_path: Path) -> None:
-    tensors = [
-        tensor("x", 4),
-        TfliteTensor("s", [4], is_variable=True),
-        tensor("a", 4),
-        tensor("y", 4),
-    ]
+    tensors = [tensor("x", 4), TfliteTensor("s", [4], is_variable=True), tensor("a", 4), tensor("y", 4)]
     operators = [TfliteOperator("SVDF", "xs", "a"), TfliteOperator("SVDF", "as", "y")]
     line = refused(network(tensors, operators, "x", "y").content(), tmp_path)
     assert line.startswith("tensor 's': both 'a' and 'y' keep their state in it")
@@ -458,12 +453,7 @@ def test_transposed_convolutions_undo_the_sizes_of_a_convolution(
     low = [pixels(*each, 1, padding) for each in zip(size, kernel, strides, strict=True)]
     stated = {"Padding": int(padding == WITHOUT_PADDING), "StrideH": strides[0], "StrideW": strides[1]}
     shape = TfliteTensor("s", [4], "INT32", np.array([1, *size, 4], np.int32))
-    tensors = [
-        shape,
-        constant("w", 4, *kernel, 6),
-        TfliteTensor("x", (1, *low, 6)),
-        TfliteTensor("y", (1, *size, 4)),
-    ]
+    tensors = [shape, constant("w", 4, *kernel, 6), TfliteTensor("x", (1, *low, 6)), TfliteTensor("y", (1, *size, 4))]
     operators = [TfliteOperator("TRANSPOSE_CONV", "swx", "y", ("TransposeConvOptions", stated))]
     path = network(tensors, operators, "x", "y").write(tmp_path / "m.tflite")
     graph = read_tflite(path)
@@ -476,12 +466,7 @@ def test_transposed_convolutions_undo_the_sizes_of_a_convolution(
 
 
 def test_a_fully_connected_layer_is_a_product_with_a_row_of_weights_for_each_unit(tmp_path: Path) -> None:
-    tensors = [
-        TfliteTensor("x", (2, 12)),
-        constant("w", 5, 12),
-        constant("b", 5),
-        TfliteTensor("y", (2, 5)),
-    ]
+    tensors = [TfliteTensor("x", (2, 12)), constant("w", 5, 12), constant("b", 5), TfliteTensor("y", (2, 5))]
     path = network(tensors, [TfliteOperator("FULLY_CONNECTED", "xwb", "y")], "x", "y").write(tmp_path / "m.tflite")
     node = make_node("Gemm", ["x", "w", "b"], ["y"], transB=1)
     alike(

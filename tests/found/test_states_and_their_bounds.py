@@ -14,8 +14,7 @@ TWO_STATES = FILES / "state-bound.graph.json"
 
 
 @pytest.mark.parametrize(
-    ("options", "least"),
-    [((), 0), (("--tiles", "auto"), 0), (("--order", "given"), 0), (("--objective", "peak"), 4)],
+    ("options", "least"), [((), 0), (("--tiles", "auto"), 0), (("--order", "given"), 0), (("--objective", "peak"), 4)]
 )
 def test_state_in_place_fits_in_its_own_bytes(options: tuple[str, ...], least: int, tmp_path: Path) -> None:
     program, plan = Program(tmp_path), tmp_path / "plan.json"

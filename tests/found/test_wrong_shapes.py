@@ -18,11 +18,7 @@ FILES = Path(__file__).parent / "shapes"
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [
-        ("einsum-one", (8, 4, 6)),
-        ("pool-ceil-pad", (1, 3, 1, 1)),
-        ("convtranspose-same-upper", (1, 3, 10, 12)),
-    ],
+    [("einsum-one", (8, 4, 6)), ("pool-ceil-pad", (1, 3, 1, 1)), ("convtranspose-same-upper", (1, 3, 10, 12))],
 )
 def test_plan_and_schedule_have_the_size_that_the_runtime_writes(
     name: str, shape: tuple[int, ...], tmp_path: Path

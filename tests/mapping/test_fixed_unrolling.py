@@ -15,12 +15,7 @@ from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import load_network
 from onchip.ir.layer import Layer
-from onchip.mapping.tile_search.uneven import (
-    FixedUnrolling,
-    TemporalMethod,
-    unrolling_for,
-    unrolling_groups,
-)
+from onchip.mapping.tile_search.uneven import FixedUnrolling, TemporalMethod, unrolling_for, unrolling_groups
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
 from onchip.model.unrolling.unrolling import Unrolling, unrolled_as_asked
 from onchip.ops.fusable import FusableLayer

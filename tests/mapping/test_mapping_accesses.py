@@ -9,13 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from onchip.mapping.chains.criteria import (
-    MOST_LACKING,
-    least_accesses,
-    least_of_grid,
-    least_share,
-    whole_accesses,
-)
+from onchip.mapping.chains.criteria import MOST_LACKING, least_accesses, least_of_grid, least_share, whole_accesses
 from onchip.mapping.chains.dimension import PartsAlike
 
 ROUNDED = 1 + 1e-9

@@ -180,11 +180,7 @@ def test_weights_that_fit_nowhere_come_from_dram_for_every_tile() -> None:
 
 @pytest.mark.parametrize(
     ("capacity", "together", "expected"),
-    [
-        (14, False, ["weights", "weights", DRAM]),
-        (13, False, ["weights", DRAM, DRAM]),
-        (14, True, [DRAM, DRAM, DRAM]),
-    ],
+    [(14, False, ["weights", "weights", DRAM]), (13, False, ["weights", DRAM, DRAM]), (14, True, [DRAM, DRAM, DRAM])],
 )
 def test_of_weights_that_do_not_all_fit_the_largest_stay(capacity: int, together: bool, expected: list[str]) -> None:
     """The layers have 9, 4 and 4 bytes of weights; a byte must stay free for the streamed weights."""

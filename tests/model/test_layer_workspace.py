@@ -46,10 +46,7 @@ def test_what_lies_whole_takes_none_of_it() -> None:
     assert workspace_of(problem, mapping) == {"local": 2 * 1 + 2 * 2}
     streamed = replace(problem, homes=Homes())
     both = replace(mapping, input=(Kept("local", 1), Kept("global", 2)))
-    assert workspace_of(streamed, both) == {
-        "local": 2 * 1 + 2 * 2,
-        "global": 3,
-    }
+    assert workspace_of(streamed, both) == {"local": 2 * 1 + 2 * 2, "global": 3}
 
 
 def test_sums_in_the_making_take_what_they_are_wider_than_the_output_that_lies_there() -> None:

@@ -21,16 +21,11 @@ GRAPH = Graph(
         Tensor("a", 12, Role.ACTIVATION, (1, 12), 8),
         Tensor("y", 12, Role.OUTPUT, (1, 12), 8),
     ),
-    (
-        Operator("first", "Relu", ("x",), ("a",)),
-        Operator("second", "Relu", ("a",), ("y",), stated=StatedCost(7, 2.5)),
-    ),
+    (Operator("first", "Relu", ("x",), ("a",)), Operator("second", "Relu", ("a",), ("y",), stated=StatedCost(7, 2.5))),
 )
 PLAIN = Accelerator("sram", (Memory("sram", 100),))
 MACHINE = replace(
-    PLAIN,
-    array=ComputeArray(free=4, mac_energy_pj=0.5),
-    dram=Dram(ports=(Port(Direction.READ_WRITE, 24),)),
+    PLAIN, array=ComputeArray(free=4, mac_energy_pj=0.5), dram=Dram(ports=(Port(Direction.READ_WRITE, 24),))
 )
 
 

@@ -71,13 +71,7 @@ def test_energy_is_that_of_the_shortest_accesses_at_both_ends() -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    st.sampled_from((1, 2, 8)),
-    st.integers(1, 64),
-    st.floats(0, 1e4),
-    st.floats(0, 1e4),
-    st.integers(1, 10**6),
-)
+@given(st.sampled_from((1, 2, 8)), st.integers(1, 64), st.floats(0, 1e4), st.floats(0, 1e4), st.integers(1, 10**6))
 def test_energy_is_the_simulators_to_half_a_femtojoule_an_access(
     share: int, shortest: int, read_pj: float, write_pj: float, size_bytes: int
 ) -> None:

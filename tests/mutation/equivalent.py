@@ -16,9 +16,7 @@ _QUEUES = "queues are alike, whichever takes the first copy"
 _STRICT = "the lengths are equal wherever it stands; strict says so to the reader"
 
 EQUIVALENT: dict[str, dict[str, str]] = {
-    "mapping": {
-        "_array: accelerator.array is None or loop.along not in units -> loop.along not in units": _ARRAY,
-    },
+    "mapping": {"_array: accelerator.array is None or loop.along not in units -> loop.along not in units": _ARRAY},
     "packing": {
         "_lives: if not buffer.gaps: -> if False:": _LONGER,
         "_overlaps: if not _any_overlap(placed): -> if False:": _LONGER,
@@ -66,7 +64,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         (
             "homes_of_nests: None if nests.weight is None else homes.get(nests.weight)"
             " -> None if False else homes.get(nests.weight)"
-        ): "no tensor is called None",
+        ): "no tensor is called None"
     },
     "schedule/nests": {
         "_place_of_matrix: is_model=True -> is_model=False": "another layout fits as well",
@@ -104,9 +102,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
             " -> columns not in (place, home)"
         ): _NO_CACHE,
     },
-    "strategy": {
-        "_cover: places[other] > places[name] -> places[other] >= places[name]": "no layer is given twice",
-    },
+    "strategy": {"_cover: places[other] > places[name] -> places[other] >= places[name]": "no layer is given twice"},
 }
 """Map from module to a map from mutant key to reason."""
 

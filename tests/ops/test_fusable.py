@@ -219,9 +219,7 @@ def test_an_addition_sees_the_pixels_that_slices_leave(start: int, step_: int, c
 def test_a_slice_from_the_end_crops_too() -> None:
     cut: dict[str, AttributeValue] = {"starts": [-4, -3], "ends": [-1, 9], "axes": [2, 3]}
     graph = graph_of(
-        (1, 4, 9, 9),
-        step("cut", "Slice", "x", (1, 4, 3, 3), attributes=cut),
-        step("neg", "Neg", "cut", (1, 4, 3, 3)),
+        (1, 4, 9, 9), step("cut", "Slice", "x", (1, 4, 3, 3), attributes=cut), step("neg", "Neg", "cut", (1, 4, 3, 3))
     )
     assert last(graph).reads == (Read("x", Window(1, 1, 1, -5), Window(1, 1, 1, -6)),)
 

@@ -186,8 +186,7 @@ def test_a_view_through_which_a_convolution_cannot_look_is_outside() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "pixels"),
-    [((4,), (1, 1)), ((2, 4), (1, 1)), ((2, 4, 5), (1, 5)), ((2, 3, 4, 5, 6), (5, 6))],
+    ("shape", "pixels"), [((4,), (1, 1)), ((2, 4), (1, 1)), ((2, 4, 5), (1, 5)), ((2, 3, 4, 5, 6), (5, 6))]
 )
 def test_the_last_two_dimensions_behind_the_channels_are_rows_and_columns(shape: Shape, pixels: Shape) -> None:
     found = partly_fusable_of(graph_of({"x": shape}, step("a", "Exp", "x", shape), step("b", "Neg", "a", shape)))

@@ -197,8 +197,7 @@ def test_what_is_no_loop_nest_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"),
-    [("Transpose", "moves elements"), ("Softmax", "row-wise reduction"), ("Where", "chooses elements")],
+    ("kind", "why"), [("Transpose", "moves elements"), ("Softmax", "row-wise reduction"), ("Where", "chooses elements")]
 )
 def test_the_reason_is_that_of_the_kind(kind: str, why: str) -> None:
     assert why in why_not(kind, [(2, 3)], [], (2, 3))

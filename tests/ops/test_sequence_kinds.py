@@ -15,12 +15,7 @@ from onchip.ops.entries import geometry_of
 from onchip.ops.pointwise import JOINED
 from onchip.ops.sequences import SEQUENCES
 from support.onnx_networks import integers, make_node, model, value
-from support.tiled import (
-    difference_in_tiles,
-    split_to_share,
-    tiles_that_read_too_little,
-    whole_tensor_differences,
-)
+from support.tiled import difference_in_tiles, split_to_share, tiles_that_read_too_little, whole_tensor_differences
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 Network = tuple[onnx.NodeProto, dict[str, list[int]], list[TensorProto]]
@@ -84,11 +79,7 @@ NETWORKS: dict[str, Network] = {
     "TopK of rows": (node("TopK", "x", "k", outputs=("y", "i"), axis=1), {"x": [6, 9, 4]}, [integers("k", [3])]),
     "CumSum of rows": (node("CumSum", "x", "a"), {"x": [8, 6, 5]}, [scalar("a", 1)]),
     "Hardmax": (node("Hardmax", "x"), {"x": [8, 6]}, []),
-    "STFT": (
-        node("STFT", "x", "step", "window"),
-        {"x": [1, 100, 1]},
-        [scalar("step", 4), floats("window", 12)],
-    ),
+    "STFT": (node("STFT", "x", "step", "window"), {"x": [1, 100, 1]}, [scalar("step", 4), floats("window", 12)]),
     "GatherElements": (node("GatherElements", "x", "i", axis=-1), {"x": [8, 6, 5], "i": [6, 6, 9]}, []),
     "Concat around a constant": (node("Concat", "x", "w", "x", axis=1), MAP, [floats("w", 1, 2, 7, 6)]),
     "MaxPool with places": (node("MaxPool", "x", outputs=("y", "i"), kernel_shape=[2, 2]), {"x": [1, 4, 8, 8]}, []),

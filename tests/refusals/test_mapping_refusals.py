@@ -64,11 +64,7 @@ TABLE = {
         Rule.TOO_FEW_ITERATIONS, P4, LayerMapping(_p(5)), LayerMapping(_p(3)), "P: 3 iterations", may_pad=True
     ),
     "no more where they may not": Refusal(
-        Rule.TOO_MANY_ITERATIONS,
-        P4,
-        LayerMapping(_p(4)),
-        LayerMapping(_p(5)),
-        "P: 5 iterations for a bound of 4",
+        Rule.TOO_MANY_ITERATIONS, P4, LayerMapping(_p(4)), LayerMapping(_p(5)), "P: 5 iterations for a bound of 4"
     ),
     "along a dimension that the array has": Refusal(
         Rule.NO_SUCH_DIMENSION,

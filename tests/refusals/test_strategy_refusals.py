@@ -88,11 +88,7 @@ def test_the_legal_one_is_legal() -> None:
         (with_stack(0, StackStrategy(("a",), WHOLE, "nowhere")), Rule.NO_SUCH_HOME, "nowhere"),
         (with_stack(0, StackStrategy(("a",), WHOLE, "weights")), Rule.NOT_HELD, "weights"),
         (with_stack(0, StackStrategy(("a",), WHOLE, "near")), Rule.NOT_HELD, "near"),
-        (
-            with_stack(2, StackStrategy(("d",), Tiling(4, 3, WHOLE.mode), "buffer")),
-            Rule.OUTPUT_NOT_IN_DRAM,
-            "d",
-        ),
+        (with_stack(2, StackStrategy(("d",), Tiling(4, 3, WHOLE.mode), "buffer")), Rule.OUTPUT_NOT_IN_DRAM, "d"),
     ],
 )
 def test_each_rule_refuses_what_breaks_it(strategy: FusionStrategy, rule: Rule, subject: str) -> None:
@@ -139,21 +135,9 @@ def test_a_map_that_is_read_no_more_takes_no_room() -> None:
         (replace(CLAIM, figures=FIGURES.named | {"energy_pj": 1.6}), Rule.FIGURE_DIFFERS, "result.energy_pj"),
         (replace(CLAIM, figures=FIGURES.named | {"macs": 4}), Rule.FIGURE_DIFFERS, "result.macs"),
         (replace(CLAIM, figures=FIGURES.named | {"dram_bits": 63}), Rule.FIGURE_DIFFERS, "result.dram_bits"),
-        (
-            replace(CLAIM, figures=FIGURES.named | {"latency_cycles": 8.0}),
-            Rule.FIGURE_DIFFERS,
-            "result.latency_cycles",
-        ),
-        (
-            replace(CLAIM, objective_value=1499, lower_bound=1499),
-            Rule.FIGURE_DIFFERS,
-            "result.objective_value",
-        ),
-        (
-            replace(CLAIM, objective_value=1501),
-            Rule.FIGURE_DIFFERS,
-            "result.objective_value",
-        ),
+        (replace(CLAIM, figures=FIGURES.named | {"latency_cycles": 8.0}), Rule.FIGURE_DIFFERS, "result.latency_cycles"),
+        (replace(CLAIM, objective_value=1499, lower_bound=1499), Rule.FIGURE_DIFFERS, "result.objective_value"),
+        (replace(CLAIM, objective_value=1501), Rule.FIGURE_DIFFERS, "result.objective_value"),
         (
             replace(CLAIM, figures=FIGURES.named | {"energies_pj.a.b.weight": 0.5}),
             Rule.FIGURE_DIFFERS,
@@ -169,11 +153,7 @@ def test_a_map_that_is_read_no_more_takes_no_room() -> None:
             Rule.FIGURE_DIFFERS,
             "result.energies_pj.buffer.copy",
         ),
-        (
-            replace(CLAIM, figures=FIGURES.named | {"peak_bytes.a.b": 7}),
-            Rule.FIGURE_DIFFERS,
-            "result.peak_bytes.a.b",
-        ),
+        (replace(CLAIM, figures=FIGURES.named | {"peak_bytes.a.b": 7}), Rule.FIGURE_DIFFERS, "result.peak_bytes.a.b"),
         (replace(CLAIM, lower_bound=1501), Rule.BOUND_ABOVE_OBJECTIVE, "result.lower_bound"),
         (replace(CLAIM, lower_bound=1499), Rule.OPTIMAL_UNPROVEN, "result.lower_bound"),
         (replace(CLAIM, status=Status.UNKNOWN), Rule.ANSWER_DENIED, "result.status"),
@@ -333,15 +313,7 @@ def test_no_mapping_may_be_missing_or_another_s(at: int) -> None:
     for change in (
         {"names": (other,)},
         {"stack": 1},
-        {
-            "homes": Homes(
-                "near",
-                None,
-                "near",
-            )
-        }
-        if mappings[at].homes != Homes("near", None, "near")
-        else {"stack": 2},
+        {"homes": Homes("near", None, "near")} if mappings[at].homes != Homes("near", None, "near") else {"stack": 2},
         {"layer": replace(mappings[at].layer, partial_bits=32)},
         {"room_bytes": {**mappings[at].room_bytes, "shared": 7}},
     ):

@@ -28,13 +28,7 @@ from onchip.model.accounting.accounting import INTERPRETER
 from onchip.model.layer.cost import layer_cost
 from onchip.model.program.compute_cost import MemoryRates, NestCost, nest_cost
 from onchip.model.program.figures import schedule_figures
-from onchip.scheduling.fronts.stack_front import (
-    StackDemand,
-    StackFront,
-    StackOption,
-    StackPrices,
-    cheapest_cuts,
-)
+from onchip.scheduling.fronts.stack_front import StackDemand, StackFront, StackOption, StackPrices, cheapest_cuts
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
 from onchip.scheduling.mappings.even_tiles import EvenTiles
 from onchip.scheduling.mappings.mapped import KnownMappings, MappedNest, MappingFront, OptionPrices, Room

@@ -18,11 +18,7 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_acce
 from onchip.ir.layer import Layer
 from onchip.mapping.baselines.loma import one_by_one
 from onchip.mapping.methods.registry import METHODS, MappingMethod
-from onchip.mapping.tile_search.uneven import (
-    FixedUnrolling,
-    TemporalMethod,
-    unrolling_groups,
-)
+from onchip.mapping.tile_search.uneven import FixedUnrolling, TemporalMethod, unrolling_groups
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.limits import array_of
 from onchip.scheduling.fronts.mappers import (
@@ -133,31 +129,11 @@ def test_a_mapper_without_a_name_proves_its_mappings(accounting: str, default: s
 @pytest.mark.parametrize(
     ("name", "accounting", "objective", "message"),
     [
-        (
-            "loma",
-            "zigzag",
-            "energy",
-            "accounting: bounds of stacks are not proven for zigzag",
-        ),
+        ("loma", "zigzag", "energy", "accounting: bounds of stacks are not proven for zigzag"),
         ("uneven", "interpreter", "energy", "mapper: 'uneven' counts as defines alone"),
-        (
-            "exact",
-            "defines",
-            "energy",
-            "mapper: 'exact' counts as interpreter alone",
-        ),
-        (
-            "cosa",
-            "defines",
-            "energy",
-            "mapper: there is no mapper 'cosa' for tiles",
-        ),
-        (
-            "uneven",
-            "defines",
-            "edp",
-            "mapper: 'uneven' does not map for least edp",
-        ),
+        ("exact", "defines", "energy", "mapper: 'exact' counts as interpreter alone"),
+        ("cosa", "defines", "energy", "mapper: there is no mapper 'cosa' for tiles"),
+        ("uneven", "defines", "edp", "mapper: 'uneven' does not map for least edp"),
         (None, "defines", "latency", "mapper: 'uneven' does not map for least latency"),
     ],
 )

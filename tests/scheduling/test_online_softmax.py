@@ -183,10 +183,7 @@ def test_no_schedule_in_slices_is_below_the_bound(seed: int) -> None:
                 try:
                     toy = Toy(asked.network, machine(capacity), asked.precision, stacks)
                     least = LeastSchedule(toy, objective.value, work=Work(1_000)).least().cost
-                except (
-                    TooLargeError,
-                    ScheduleError,
-                ):  # two groups may cut a map differently
+                except (TooLargeError, ScheduleError):  # two groups may cut a map differently
                     continue
                 bound = min(objective.value_of(one.relaxation) for one in questions)
                 assert max(bound, objective.value_of(own)) <= least

@@ -27,12 +27,7 @@ from onchip.mapping.methods.cache import best_mapping_at, first_mapping_at, hurr
 from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
 from onchip.scheduling.mappings.mapped import KnownMappings, MappedNest, Room, is_within, key_of
-from onchip.scheduling.mappings.nest_mapper import (
-    SECONDS_OF_A_MAKESHIFT,
-    BestMapper,
-    adapted,
-    best_adapted,
-)
+from onchip.scheduling.mappings.nest_mapper import SECONDS_OF_A_MAKESHIFT, BestMapper, adapted, best_adapted
 from onchip.scheduling.mappings.weighing import LongerLook
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import Composer, Composition, ScheduleQuestion

@@ -137,11 +137,7 @@ DIFFERENT = {
         "x",
         WrongBytes.READ,
     ),
-    "reads what was never moved to where it is read": (
-        HELD.without(7),
-        "a",
-        WrongBytes.READ,
-    ),
+    "reads what was never moved to where it is read": (HELD.without(7), "a", WrongBytes.READ),
     "writes out what was never computed": (TWO_OUTPUTS.edited(3), "y", WrongBytes.AT_THE_END),
     "reloads at the place of a live tensor": (SPILLED.edited(9, "allocate a sram 4"), "b", WrongBytes.READ),
 }

@@ -86,10 +86,7 @@ CASES = {
     "moving": (Moving, (torch.zeros(1, 3, 4, 4),)),
     "counting": (Counting, (torch.zeros(4),)),
     "half": (lambda: Small().to(torch.bfloat16), (torch.zeros(PIXELS, dtype=torch.bfloat16),)),
-    "attention": (
-        lambda: torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True),
-        (torch.zeros(1, 5, 16),),
-    ),
+    "attention": (lambda: torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), (torch.zeros(1, 5, 16),)),
     "lstm": (lambda: torch.nn.LSTM(4, 3, batch_first=True), (torch.zeros(1, 5, 4),)),
 }
 

@@ -42,11 +42,7 @@ def small_machine(local: int = 256, shared: int = 1024) -> Accelerator:
 
 def split_machine() -> Accelerator:
     """Return a machine with separate input and output buffers below a shared one."""
-    return machine(
-        level("in", 64, Operand.INPUT),
-        level("out", 64, Operand.OUTPUT),
-        level("shared", 512, pj=4.0),
-    )
+    return machine(level("in", 64, Operand.INPUT), level("out", 64, Operand.OUTPUT), level("shared", 512, pj=4.0))
 
 
 def plain(problem: LayerProblem) -> LayerCost | None:

@@ -289,12 +289,7 @@ def _requests(
 ) -> list[native.PackingRequest]:
     return [
         native.PackingRequest(
-            start=one.start,
-            stop=one.stop,
-            size=one.size_bytes,
-            alignment=1,
-            fixed=fixed.get(number, -1),
-            gaps=[],
+            start=one.start, stop=one.stop, size=one.size_bytes, alignment=1, fixed=fixed.get(number, -1), gaps=[]
         )
         for number, one in enumerate(buffers)
     ]
@@ -335,11 +330,7 @@ def order_beam(seed: int) -> Answered:
     if seed % 2:
         pins[0] = (capacity - network.sizes[0]) // alignment * alignment
     beam = native.OrderBeam(
-        _layout_tensors(network),
-        pins,
-        _layout_operators(network),
-        capacity_bytes=capacity,
-        alignment_bytes=alignment,
+        _layout_tensors(network), pins, _layout_operators(network), capacity_bytes=capacity, alignment_bytes=alignment
     )
     found = list[object]()
     for width, upper_bound in ((4, UNLIMITED), (16, UNLIMITED), (16, 60)):

@@ -53,10 +53,7 @@ MISTAKES = (
     Mistakes(
         "a state leaves, and its next value never comes",
         KEPT.edited(7, "compute g").edited(8, "allocate z sram 4").edited(9, "compute h").without(10),
-        (
-            (Rule.STATE_MOVED, "s", 7, 1),
-            (Rule.OUTPUT_NOT_RESIDENT, "n", 7, 1),
-        ),
+        ((Rule.STATE_MOVED, "s", 7, 1), (Rule.OUTPUT_NOT_RESIDENT, "n", 7, 1)),
     ),
     Mistakes(
         "the plan ends when a state has left",

@@ -171,10 +171,7 @@ TWO_OUTPUTS = Case(
 """Two operators that may run in either order; nothing is freed."""
 
 UNREAD = Case(
-    Problem(
-        graph("x:input:4 u:input:3 y:output:4 z:activation:2", f="x -> y", g="x -> z"),
-        sram(12),
-    ),
+    Problem(graph("x:input:4 u:input:3 y:output:4 z:activation:2", f="x -> y", g="x -> z"), sram(12)),
     """
     allocate x sram 0
     copy x dram sram

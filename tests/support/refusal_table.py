@@ -141,12 +141,7 @@ _NAMES = (
         0,
     ),
     Refusal(
-        Rule.UNKNOWN_MEMORY,
-        "the only write of a network output",
-        CHAIN,
-        CHAIN.edited(8, "copy y chip dram"),
-        8,
-        2,
+        Rule.UNKNOWN_MEMORY, "the only write of a network output", CHAIN, CHAIN.edited(8, "copy y chip dram"), 8, 2
     ),
     Refusal(
         Rule.UNCOUNTED_PARAMETER,
@@ -180,14 +175,7 @@ _RESIDENCIES = (
         2,
         0,
     ),
-    Refusal(
-        Rule.OVERLAP,
-        "inside another",
-        CHAIN,
-        CHAIN.edited(2, "allocate a sram 0"),
-        2,
-        0,
-    ),
+    Refusal(Rule.OVERLAP, "inside another", CHAIN, CHAIN.edited(2, "allocate a sram 0"), 2, 0),
     Refusal(
         Rule.OVERLAP,
         "around another",
@@ -229,14 +217,7 @@ _RESIDENCIES = (
 )
 
 _TRANSFERS = (
-    Refusal(
-        Rule.COPY_TO_ITSELF,
-        "a scratchpad",
-        CHAIN,
-        CHAIN.edited(1, "copy x dram sram", "copy x sram sram"),
-        2,
-        0,
-    ),
+    Refusal(Rule.COPY_TO_ITSELF, "a scratchpad", CHAIN, CHAIN.edited(1, "copy x dram sram", "copy x sram sram"), 2, 0),
     Refusal(
         Rule.SOURCE_UNDEFINED,
         "a move of what is not there yet",
@@ -320,14 +301,7 @@ _TRANSFERS = (
         4,
         0,
     ),
-    Refusal(
-        Rule.NON_COMPULSORY_TRAFFIC,
-        "a move along a link",
-        least_peak(MOVED.without(4)),
-        least_peak(MOVED),
-        4,
-        0,
-    ),
+    Refusal(Rule.NON_COMPULSORY_TRAFFIC, "a move along a link", least_peak(MOVED.without(4)), least_peak(MOVED), 4, 0),
 )
 
 _OPERATORS = (
@@ -341,12 +315,7 @@ _OPERATORS = (
     ),
     Refusal(Rule.OPERAND_UNDEFINED, "allocated but not loaded", CHAIN, CHAIN.edited(1), 2, 0),
     Refusal(
-        Rule.OPERAND_UNDEFINED,
-        "undefined at two readers is one violation",
-        TWO_OUTPUTS,
-        TWO_OUTPUTS.edited(1),
-        2,
-        0,
+        Rule.OPERAND_UNDEFINED, "undefined at two readers is one violation", TWO_OUTPUTS, TWO_OUTPUTS.edited(1), 2, 0
     ),
     Refusal(
         Rule.OPERAND_NOT_HELD,
@@ -379,12 +348,8 @@ _OPERATORS = (
     Refusal(
         Rule.OUTPUT_NOT_HELD,
         "it waits among the inputs before it is written elsewhere, or is to be written there",
-        TWO_SCRATCHPADS.of(
-            memories=(replace(LEFT_AND_RIGHT[0], holds=(Operand.INPUT,)), LEFT_AND_RIGHT[1]),
-        ),
-        TWO_SCRATCHPADS.of(
-            memories=(replace(LEFT_AND_RIGHT[0], holds=(Operand.INPUT,)), LEFT_AND_RIGHT[1]),
-        )
+        TWO_SCRATCHPADS.of(memories=(replace(LEFT_AND_RIGHT[0], holds=(Operand.INPUT,)), LEFT_AND_RIGHT[1])),
+        TWO_SCRATCHPADS.of(memories=(replace(LEFT_AND_RIGHT[0], holds=(Operand.INPUT,)), LEFT_AND_RIGHT[1]))
         .without(5, 6)
         .edited(6, "copy y left dram"),
         5,

@@ -171,12 +171,7 @@ def whole_stacks(*names: str) -> tuple[ScheduledStack, ...]:
 AT_HOME = Homes("near", "far", "near")
 STREAMED_HOMES = Homes()
 CLAIM = Claim(
-    "any",
-    Status.OPTIMAL,
-    "energy",
-    723_000,
-    723_000,
-    {"energy_pj": 723.0, "latency_cycles": 80, "traffic_bytes": 52},
+    "any", Status.OPTIMAL, "energy", 723_000, 723_000, {"energy_pj": 723.0, "latency_cycles": 80, "traffic_bytes": 52}
 )
 
 RESIDENT = ScheduleCase(
@@ -243,9 +238,7 @@ def tiled_mappings(
 
 
 TILED = ScheduleCase(
-    TWO_TILES,
-    tiled_mappings(STREAMED_HOMES),
-    "compute conv1#0\ncompute conv2#0\ncompute conv1#1\ncompute conv2#1",
+    TWO_TILES, tiled_mappings(STREAMED_HOMES), "compute conv1#0\ncompute conv2#0\ncompute conv1#1\ncompute conv2#1"
 )
 
 FORK = Graph(

@@ -104,12 +104,10 @@ ONE_TILE = replace(
     program="compute conv1\ncompute conv2",
 )
 FORKED_STACK = replace(
-    _stacks(FORKED, ("f", "g", "h", "add")),
-    mappings=(mapped(0, RELU, STREAMED_HOMES), mapped(0, SUM, STREAMED_HOMES)),
+    _stacks(FORKED, ("f", "g", "h", "add")), mappings=(mapped(0, RELU, STREAMED_HOMES), mapped(0, SUM, STREAMED_HOMES))
 )
 FORK_OF_TWO_OUTPUTS = replace(
-    FORK,
-    tensors=tuple(replace(one, role=Role.OUTPUT) if one.name == "c" else one for one in FORK.tensors),
+    FORK, tensors=tuple(replace(one, role=Role.OUTPUT) if one.name == "c" else one for one in FORK.tensors)
 )
 
 _STACKS = (
@@ -153,10 +151,7 @@ _STACKS = (
     refusal(Rule.TILE_EXCEEDS_MAP, "tiles as high as the map", (ONE_TILE, _tiled(4, 5)), "stack 0"),
     refusal(Rule.TILE_EXCEEDS_MAP, "tiles of all channels of the map", (_slices(4, 4, 2), _slices(4, 4, 3)), "stack 0"),
     refusal(
-        Rule.CHANNELS_OF_SOME_PIXELS,
-        "tiles of channels with all rows",
-        (_slices(4, 4, 2), _slices(4, 3, 2)),
-        "stack 0",
+        Rule.CHANNELS_OF_SOME_PIXELS, "tiles of channels with all rows", (_slices(4, 4, 2), _slices(4, 3, 2)), "stack 0"
     ),
     refusal(
         Rule.CHANNELS_OF_SOME_PIXELS,
@@ -253,10 +248,7 @@ _TILES = (
     refusal(
         Rule.TILE_DIFFERS,
         "the part that its number says",
-        (
-            TILED,
-            TILED.with_tile("conv2#1", tile=replace(_LAST.tile, regions=(((0, 1), (0, 1), (1, 4), (0, 4)),))),
-        ),
+        (TILED, TILED.with_tile("conv2#1", tile=replace(_LAST.tile, regions=(((0, 1), (0, 1), (1, 4), (0, 4)),)))),
         "conv2#1",
     ),
     refusal(
@@ -280,10 +272,7 @@ _TILES = (
     refusal(
         Rule.REGION_NOT_WRITTEN,
         "all that it computes",
-        (
-            TILED,
-            TILED.with_tile("conv1#0", tile=replace(_FIRST.tile, regions=(((0, 1), (0, 2), (0, 1), (0, 4)),))),
-        ),
+        (TILED, TILED.with_tile("conv1#0", tile=replace(_FIRST.tile, regions=(((0, 1), (0, 2), (0, 1), (0, 4)),)))),
         "conv1#0",
     ),
     refusal(
@@ -293,10 +282,7 @@ _TILES = (
         "conv1#0",
     ),
     refusal(
-        Rule.PARAMETERS_DIFFER,
-        "the weight, and no bias",
-        (replace(STREAMED, network=BIASED), _WITH_BIAS),
-        "conv2",
+        Rule.PARAMETERS_DIFFER, "the weight, and no bias", (replace(STREAMED, network=BIASED), _WITH_BIAS), "conv2"
     ),
 )
 
@@ -366,12 +352,7 @@ _JOINS = (
         (JOINED, _joined(workspace_bytes=1)),
         "h",
     ),
-    refusal(
-        (Rule.TILE_DIFFERS, Rule.TILE_MISSING),
-        "each part seen once",
-        (JOINED, _joined(inputs=("a", "a"))),
-        "h",
-    ),
+    refusal((Rule.TILE_DIFFERS, Rule.TILE_MISSING), "each part seen once", (JOINED, _joined(inputs=("a", "a"))), "h"),
     refusal(
         (Rule.NOT_IN_DRAM, Rule.OUT_OF_ORDER),
         "parts written before they are read",

@@ -53,11 +53,7 @@ def addition(first: FeatureMap, second: FeatureMap, name: str) -> FusableLayer:
     """Return an addition of maps aligned at their centres; pixels are groups, so the second map stands for weights."""
     rows, columns = min(first.rows, second.rows), min(first.columns, second.columns)
     reads = tuple(
-        Read(
-            one.name,
-            Window(1, 1, 1, -((one.rows - rows) // 2)),
-            Window(1, 1, 1, -((one.columns - columns) // 2)),
-        )
+        Read(one.name, Window(1, 1, 1, -((one.rows - rows) // 2)), Window(1, 1, 1, -((one.columns - columns) // 2)))
         for one in (first, second)
     )
     return FusableLayer(

@@ -231,8 +231,7 @@ def _drawn_convolution(
     groups = draw(st.sampled_from([1, *(divisor for divisor in (2, 3, shape[1]) if shape[1] % divisor == 0)]))
     pads = draw(
         st.one_of(
-            st.sampled_from(("SAME_UPPER", "SAME_LOWER", "VALID")),
-            st.lists(st.integers(0, 2), min_size=4, max_size=4),
+            st.sampled_from(("SAME_UPPER", "SAME_LOWER", "VALID")), st.lists(st.integers(0, 2), min_size=4, max_size=4)
         )
     )
     return convolution(

@@ -32,11 +32,7 @@ PARAMETERS = {
 
 
 def operator(
-    kind: str,
-    inputs: str,
-    outputs: str,
-    parameters: tuple[str, ...] = (),
-    **attributes: AttributeValue,
+    kind: str, inputs: str, outputs: str, parameters: tuple[str, ...] = (), **attributes: AttributeValue
 ) -> Operator:
     """Return an operator with the name of its first output."""
     results = tuple(outputs.split())
@@ -273,10 +269,6 @@ def test_a_bias_and_an_activation_join_a_product(bias: tuple[int, ...]) -> None:
 
 
 def test_what_is_no_bias_of_a_product_stays() -> None:
-    for graph in (
-        product_and_addition((5, 3)),
-        product_and_addition((1,)),
-        product_and_addition((3,), is_first=True),
-    ):
+    for graph in (product_and_addition((5, 3)), product_and_addition((1,)), product_and_addition((3,), is_first=True)):
         first, *_ = fuse(graph).operators
         assert first.members == ()

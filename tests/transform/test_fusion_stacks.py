@@ -147,11 +147,7 @@ def test_the_highest_memory_of_weights_on_the_chip() -> None:
 
 @pytest.mark.parametrize(
     ("text", "stacks"),
-    [
-        ("0-4", ((0, 5),)),
-        ("0,1-3,4", ((0, 1), (1, 4), (4, 5))),
-        ("a,b-add,d", ((0, 1), (1, 4), (4, 5))),
-    ],
+    [("0-4", ((0, 5),)), ("0,1-3,4", ((0, 1), (1, 4), (4, 5))), ("a,b-add,d", ((0, 1), (1, 4), (4, 5)))],
 )
 def test_stacks_are_given_by_numbers_or_names(text: str, stacks: tuple[tuple[int, int], ...]) -> None:
     assert given_stacks(network_of(RESIDUAL), text) == tuple(LayerSpan(*one) for one in stacks)

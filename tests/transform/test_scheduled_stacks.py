@@ -233,14 +233,8 @@ def branching() -> Graph:
 @pytest.mark.parametrize(
     ("stacks", "message"),
     [
-        (
-            whole("conv0", "relu1", "conv2"),
-            "small: stacks: operator 'add3' is in no stack",
-        ),
-        (
-            [*whole("conv0", "relu1", "conv2", "add3"), tiled("conv2")],
-            "small: stacks: operator 'conv2' is in 2 stacks",
-        ),
+        (whole("conv0", "relu1", "conv2"), "small: stacks: operator 'add3' is in no stack"),
+        ([*whole("conv0", "relu1", "conv2", "add3"), tiled("conv2")], "small: stacks: operator 'conv2' is in 2 stacks"),
         (whole("conv0", "other"), "small: stack 1 ('other'): operator 'other' is unknown"),
         (
             whole("conv0", "add3", "relu1", "conv2"),
@@ -258,10 +252,7 @@ def branching() -> Graph:
             [tiled("conv0 relu1 add3"), *whole("conv2")],  # not convex: conv0, conv2, add3
             "stack 0 ('conv0' to 'add3'): 'conv0.out', which 'conv0' writes, is read outside by 'conv2'",
         ),
-        (
-            [tiled("conv0 relu1 conv2 add3", "7x2")],
-            "cannot run in tiles: feature map 'add3.out': a tile of 7x2",
-        ),
+        ([tiled("conv0 relu1 conv2 add3", "7x2")], "cannot run in tiles: feature map 'add3.out': a tile of 7x2"),
     ],
 )
 def test_stacks_that_are_none_of_the_network_are_refused(stacks: list[ScheduledStack], message: str) -> None:
@@ -293,11 +284,7 @@ def test_an_inner_output_that_nobody_reads_is_refused() -> None:
             "cannot run in tiles: Softmax 'softmax0': its kind is no loop nest of multiply-accumulates",
         ),
         ("Flatten", {}, "cannot run in tiles: no operator is a layer"),
-        (
-            "LpPool",
-            {"kernel_shape": [1, 1]},
-            "cannot run in tiles: operator 'lppool0' cannot run in parts (LpPool)",
-        ),
+        ("LpPool", {"kernel_shape": [1, 1]}, "cannot run in tiles: operator 'lppool0' cannot run in parts (LpPool)"),
     ],
 )
 def test_an_operator_that_cannot_run_in_tiles_is_named(kind: str, attributes: Attributes, message: str) -> None:

@@ -21,13 +21,7 @@ from onchip.ops.layers_of import multiplies_matrices as heads_of_engines
 from onchip.ops.layers_of import multiplies_rows as rows_of_engines
 from onchip.ops.nests import NestsOfNetwork
 from onchip.ops.windows import NoLayerError
-from onchip.verify.schedule.nests import (
-    ROWS_TIMES_MATRIX,
-    NestDerivation,
-    Nests,
-    multiplies_matrices,
-    multiplies_rows,
-)
+from onchip.verify.schedule.nests import ROWS_TIMES_MATRIX, NestDerivation, Nests, multiplies_matrices, multiplies_rows
 from onchip.verify.schedule.windows import CONVOLUTIONS, POOLS
 from support.derived_nests import LoneOperator
 

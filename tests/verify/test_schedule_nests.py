@@ -18,10 +18,7 @@ from support.toy_plugins import mix_channels
 
 X_W, X, X_X = reads("x0", "w0"), reads("x0"), reads("x0", "x1")
 WINDOWS = {
-    "along one dimension": (
-        conv((1, 4, 10), (6, 4, 3), (1, 6, 8), kernel_shape=[3]),
-        replace(X_W, k=6, c=4, q=8, s=3),
-    ),
+    "along one dimension": (conv((1, 4, 10), (6, 4, 3), (1, 6, 8), kernel_shape=[3]), replace(X_W, k=6, c=4, q=8, s=3)),
     "in strides, with zeros and dilated": (
         conv((2, 4, 10), (6, 4, 3), (2, 6, 4), kernel_shape=[3], strides=[2], pads=[2, 1], dilations=[3]),
         replace(X_W, n=2, k=6, c=4, q=4, s=3, stride=(1, 2), dilation=(1, 3), padding=(0, 2, 0, 1)),
@@ -51,10 +48,7 @@ WINDOWS = {
         pool((1, 4, 5, 7, 6), (1, 4, 5, 8, 6), kernel_shape=[1, 1, 1], pads=[0, 0, 0, 0, 1, 0]),
         replace(X, g=4, p=8, q=30, padding=(0, 0, 1, 0)),
     ),
-    "in groups": (
-        conv((1, 4, 5, 5), (6, 2, 1, 1), (1, 6, 5, 5), group=2),
-        replace(X_W, k=3, c=2, p=5, q=5, g=2),
-    ),
+    "in groups": (conv((1, 4, 5, 5), (6, 2, 1, 1), (1, 6, 5, 5), group=2), replace(X_W, k=3, c=2, p=5, q=5, g=2)),
     "behind all that does not reach": (
         pool((1, 1, 9, 9), (1, 1, 2, 3), kernel_shape=[2, 3], strides=[4, 3]),
         replace(X, p=2, q=3, r=2, s=3, stride=(4, 3)),
@@ -63,10 +57,7 @@ WINDOWS = {
         LoneOperator("QLinearConv", [(1, 4, 5, 5)], (1, 6, 4, 4), [(1,), (6, 4, 2, 2)]),
         replace(reads("x0", "w1"), k=6, c=4, p=4, q=4, r=2, s=2),
     ),
-    "of a view of a vector": (
-        conv((1, 32), (6, 2, 3, 2), (1, 6, 2, 3)),
-        replace(X_W, k=6, c=2, p=2, q=3, r=3, s=2),
-    ),
+    "of a view of a vector": (conv((1, 32), (6, 2, 3, 2), (1, 6, 2, 3)), replace(X_W, k=6, c=2, p=2, q=3, r=3, s=2)),
     "of a view of which the last pixels are skipped": (
         conv((1, 5 * 6 * 4), (6, 2, 1, 2), (1, 6, 2, 3), strides=[3, 2], dilations=[1, 1], group=2),
         replace(X_W, k=3, c=2, g=2, p=2, q=3, r=1, s=2, stride=(3, 2)),

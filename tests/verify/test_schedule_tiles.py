@@ -104,11 +104,7 @@ def test_the_bands_that_a_tile_writes_are_what_it_computes() -> None:
     ("name", "changes", "detail"),
     [
         ("x[:,:,0:1,:]", {"part_of": "ghost"}, "the network has no tensor 'ghost'"),
-        (
-            "x[:,:,0:1,:]",
-            {"region": ((0, 1), (0, 1), (0, 1))},
-            "it is a band of 'x', which has 4 dimensions",
-        ),
+        ("x[:,:,0:1,:]", {"region": ((0, 1), (0, 1), (0, 1))}, "it is a band of 'x', which has 4 dimensions"),
         ("x[:,:,3:4,:]", {"region": ((0, 1), (0, 1), (3, 4), (1, 5))}, "its region reaches beyond 'x'"),
         ("x[:,:,0:1,:]", {"shape": (1, 1, 1, 5), "size_bytes": 5}, "it has 5 bytes, its region 4"),
         ("y[:,:,0:2,:]", {"role": Role.ACTIVATION}, "its role is activation, in the network output"),
@@ -127,9 +123,7 @@ def test_a_tensor_of_another_name_is_none_of_the_network() -> None:
 
 
 IN_BYTES = Graph(
-    "in bytes",
-    (Tensor("x", 8, Role.INPUT), Tensor("y", 8, Role.OUTPUT)),
-    (Operator("f", "Odd", ("x",), ("y",)),),
+    "in bytes", (Tensor("x", 8, Role.INPUT), Tensor("y", 8, Role.OUTPUT)), (Operator("f", "Odd", ("x",), ("y",)),)
 )
 
 
@@ -209,9 +203,7 @@ def test_a_tile_that_is_missing_is_said_by_its_region() -> None:
     kept = TILED.tile_graph.operators[:2]
     names = {name for one in kept for name in (*one.inputs, *one.outputs, *one.parameters)} | {"x[:,:,3:4,:]"}
     tiles = replace(
-        TILED.tile_graph,
-        tensors=tuple(one for one in TILED.tile_graph.tensors if one.name in names),
-        operators=kept,
+        TILED.tile_graph, tensors=tuple(one for one in TILED.tile_graph.tensors if one.name in names), operators=kept
     )
     assert wrong(PAIR, tiles, TILED.stacks) == [
         (Rule.TILE_MISSING, "conv2", "nothing computes tile 1, [0:1, 0:1, 2:4, 0:4]"),

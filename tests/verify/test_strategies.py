@@ -489,11 +489,7 @@ def test_what_is_wrong_is_said_with_names_and_numbers() -> None:
 @pytest.mark.parametrize(("capacity", "rules"), [(24, []), (16, [Rule.HOME_EXCEEDED]), (15, [Rule.HOME_EXCEEDED] * 2)])
 def test_maps_take_room_until_their_last_reader_has_run(capacity: int, rules: list[Rule]) -> None:
     """A (8 bytes) and B live while b runs, A, B and C while c does, D and C while d does."""
-    layers = (
-        *CHAIN,
-        LayerInNetwork("c", ("A",), "C", 4, 4, 64),
-        LayerInNetwork("d", ("B", "C"), "D", 4, 4, 64),
-    )
+    layers = (*CHAIN, LayerInNetwork("c", ("A",), "C", 4, 4, 64), LayerInNetwork("d", ("B", "C"), "D", 4, 4, 64))
     stacks = (*(StackStrategy((name,), PIXEL, "buffer") for name in "abc"), StackStrategy(("d",), PIXEL))
     machine = chip(MemoryLevel(Memory("buffer", capacity), None), ARRAY)
     found = verify_strategy(layers, machine, FusionStrategy(stacks))

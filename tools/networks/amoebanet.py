@@ -48,10 +48,7 @@ class FactorizedReduction(nn.Module):
 
 
 def convolution(
-    channels_in: int,
-    channels_out: int,
-    kernel: tuple[int, int] = (1, 1),
-    stride: tuple[int, int] = (1, 1),
+    channels_in: int, channels_out: int, kernel: tuple[int, int] = (1, 1), stride: tuple[int, int] = (1, 1)
 ) -> list[nn.Module]:
     """ReLU, convolution that keeps the size at stride 1, BatchNorm."""
     padding = (kernel[0] // 2, kernel[1] // 2)

@@ -40,14 +40,7 @@ from onchip.model.timeline.mac_count import cycles_of_plan
 from onchip.model.timeline.plan_timeline import Links, PlanClock
 from onchip.model.timeline.schedule_timeline import time_schedule
 from onchip.ops.layers_of import Precision
-from onchip.reports.execution import (
-    ChangeKind,
-    MachineChange,
-    Timed,
-    TimeExplanation,
-    changes_on,
-    most_helpful,
-)
+from onchip.reports.execution import ChangeKind, MachineChange, Timed, TimeExplanation, changes_on, most_helpful
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.outcome import ScheduleCheck, ScheduleOutcome, ScheduleSeconds
 from onchip.scheduling.program.runs import NestPlace, Step, step_of

@@ -14,10 +14,7 @@ from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
-from onchip.api.check_strategy import (
-    MODEL_OF,
-    replayed,
-)
+from onchip.api.check_strategy import MODEL_OF, replayed
 from onchip.api.inputs import VerbRequest
 from onchip.api.networks import Network, read_network, taken_apart, text_of
 from onchip.api.phases import phase
@@ -146,10 +143,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         what = f"the strategy has {len(violations)} violations, the first: {violations[0]}"
         raise InternalError(what, place="fuse")
     return replace(
-        outcome,
-        stacks=costed_stacks(problem.network, found.result.answer, found),
-        figures=figures,
-        document=document,
+        outcome, stacks=costed_stacks(problem.network, found.result.answer, found), figures=figures, document=document
     )
 
 

@@ -277,11 +277,7 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
 
 
 def _mapped(
-    found: SearchedLayer,
-    layer: Layer,
-    names: tuple[str, ...],
-    accelerator: Accelerator,
-    request: MappingRequest,
+    found: SearchedLayer, layer: Layer, names: tuple[str, ...], accelerator: Accelerator, request: MappingRequest
 ) -> MappedLayer:
     """Verify and cost the mapping found for a layer; raises InputError for a layer that cannot be mapped."""
     if isinstance(found, InputError):

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.options.verb_options import PackOptions
-from onchip.answer.packing import (
-    Buffer,
-    Packing,
-    PackingProblem,
-    StaticMemory,
-    StaticPacking,
-    StaticPackingProblem,
-)
+from onchip.answer.packing import Buffer, Packing, PackingProblem, StaticMemory, StaticPacking, StaticPackingProblem
 from onchip.answer.result import SearchResult, Status
 from onchip.api.phases import phase
 from onchip.arch.memory import Memory
@@ -244,8 +237,7 @@ def packing_problem(
 def _no_violations(violations: Sequence[Violation], method: str) -> None:
     if violations:
         raise InternalError(
-            f"the packing has {len(violations)} violations, the first: {violations[0]}",
-            place=f"method {method}",
+            f"the packing has {len(violations)} violations, the first: {violations[0]}", place=f"method {method}"
         )
 
 

@@ -126,8 +126,7 @@ def _share(graph: Graph, operator: Operator, cycles: int) -> int:
     if tile is None:
         return cycles
     part = Fraction(
-        sum(size_of(region) for region in tile.regions),
-        sum(prod(tile.shape[name]) for name in tile.outputs),
+        sum(size_of(region) for region in tile.regions), sum(prod(tile.shape[name]) for name in tile.outputs)
     )
     count = MacCount(graph)
     own, whole = count.loops(operator), count.loops_of_whole(operator)

@@ -8,14 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.document import (
-    Claim,
-    Document,
-    Reading,
-    ScheduleDocument,
-    Source,
-    schedule_claim_figures,
-)
+from onchip.answer.document import Claim, Document, Reading, ScheduleDocument, Source, schedule_claim_figures
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import LAYERS, ScheduleOptions, Softmax
 from onchip.answer.problem import Count

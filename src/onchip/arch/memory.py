@@ -44,11 +44,7 @@ class Memory:
     holds: tuple[Operand, ...] = tuple(Operand)
 
     def __init__(
-        self,
-        name: str,
-        capacity_bytes: int | str,
-        alignment_bytes: int = 1,
-        holds: Sequence[Operand] = tuple(Operand),
+        self, name: str, capacity_bytes: int | str, alignment_bytes: int = 1, holds: Sequence[Operand] = tuple(Operand)
     ) -> None:
         capacity = bytes_of(capacity_bytes, f"memory {name!r}")
         values = {"name": name, "capacity_bytes": capacity, "alignment_bytes": alignment_bytes, "holds": tuple(holds)}

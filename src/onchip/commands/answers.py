@@ -50,8 +50,7 @@ RandomWeights = Annotated[
     typer.Option(min=0, max=GREATEST_SEED, metavar="SEED", help="Random parameters, instead of the model's."),
 ]
 FailIf = Annotated[
-    list[str] | None,
-    typer.Option(metavar="'FIGURE > N %'", help="Exit 1 only if a figure grows by more; repeatable."),
+    list[str] | None, typer.Option(metavar="'FIGURE > N %'", help="Exit 1 only if a figure grows by more; repeatable.")
 ]
 NetworkIfBundled = Annotated[
     str | None,
@@ -356,8 +355,7 @@ class ReportOptions:
 
     context: typer.Context
     file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="A plan or schedule file, from any tool, or the store of a sweep."),
+        Path, typer.Argument(metavar="FILE", help="A plan or schedule file, from any tool, or the store of a sweep.")
     ]
     network: NetworkIfBundled = None
     output: Annotated[Path, output_option("FILE.html", "Output file.")]

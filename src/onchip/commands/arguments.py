@@ -87,11 +87,7 @@ Alignment: TypeAlias = Annotated[
 Bits: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        min=1,
-        max=GREATEST_BITS,
-        metavar="N",
-        help="Bits of every element.",
-        show_default="the data types of the model",
+        min=1, max=GREATEST_BITS, metavar="N", help="Bits of every element.", show_default="the data types of the model"
     ),
 ]
 TimeLimit: TypeAlias = Annotated[

@@ -215,9 +215,7 @@ def _in_slices(graph: Graph, operator: Operator, wanted: Mapping[str, tuple[Rang
     if geometry is None or axis is None:
         raise _error(operator, "it cannot be cut along its channels")
     return OperatorInSlices(
-        operator,
-        wanted[written],
-        tuple(_regions(operator, geometry, axis, channels) for channels in wanted[written]),
+        operator, wanted[written], tuple(_regions(operator, geometry, axis, channels) for channels in wanted[written])
     )
 
 

@@ -167,11 +167,7 @@ class Precision:
     def _with(self, layer: Layer, bits: Mapping[str, int]) -> Layer:
         partial_bits = self.sum_bits if self.bits is not None else max(self.sum_bits, bits[OUTPUT])
         return replace(
-            layer,
-            input_bits=bits[INPUT],
-            weight_bits=bits[WEIGHT],
-            output_bits=bits[OUTPUT],
-            partial_bits=partial_bits,
+            layer, input_bits=bits[INPUT], weight_bits=bits[WEIGHT], output_bits=bits[OUTPUT], partial_bits=partial_bits
         )
 
     @property

@@ -253,12 +253,7 @@ def whole_operator(graph: Graph, operator: Operator) -> Graph:
         for name, shape in tile.shape.items()
     }
     whole = replace(
-        operator,
-        inputs=tile.inputs,
-        parameters=tile.parameters,
-        outputs=tile.outputs,
-        tile=None,
-        in_place=(),
+        operator, inputs=tile.inputs, parameters=tile.parameters, outputs=tile.outputs, tile=None, in_place=()
     )
     return _alone(tensors, whole)
 

@@ -13,15 +13,7 @@ from typing import Final, TypeAlias
 
 from onchip.ir.operator import OF_ONE_AXIS, Operator
 from onchip.ir.window import Shape, integer, integers
-from onchip.ops.slicing import (
-    AffineDimension,
-    Geometry,
-    OperatorEntry,
-    Outline,
-    along,
-    lone_loops,
-    unknown,
-)
+from onchip.ops.slicing import AffineDimension, Geometry, OperatorEntry, Outline, along, lone_loops, unknown
 from onchip.ops.views import moves_channels, paces_of
 
 _MARGINS: Final = {"nearest": 1, "linear": 1, "cubic": 3}

@@ -20,15 +20,7 @@ from onchip.answer.document import as_written
 from onchip.api.phases import phase
 from onchip.errors import InputError, InternalError, OutputError
 from onchip.formats.files import GREATEST_FILE_BYTES, SQLITE, canonical_sha256, too_large, write_file
-from onchip.sweeps.point import (
-    FIGURES,
-    Expression,
-    Number,
-    PointAnswer,
-    PointFigures,
-    PointStatus,
-    SweepPoint,
-)
+from onchip.sweeps.point import FIGURES, Expression, Number, PointAnswer, PointFigures, PointStatus, SweepPoint
 from onchip.sweeps.stored_row import RowFormat, ShownStore, StoredRow, columns_of, exported
 
 NOT_HASHED: Final = (

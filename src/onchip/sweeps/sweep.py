@@ -176,12 +176,7 @@ def answer_between(low_key: str, low: PointAnswer, high_key: str, high: PointAns
         return None
     key = low.settled_by or low_key
     return replace(
-        low,
-        status=PointStatus.OPTIMAL,
-        lower_bound=low.objective_value,
-        seconds=0.0,
-        document=None,
-        settled_by=key,
+        low, status=PointStatus.OPTIMAL, lower_bound=low.objective_value, seconds=0.0, document=None, settled_by=key
     )
 
 

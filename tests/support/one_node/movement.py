@@ -229,7 +229,7 @@ def resized(node: OneNode) -> None:
         if node.opset >= 18 and min(axes or [0]) >= 0:  # onnxruntime takes negative axes for others here
             node.maybe(keep_aspect_ratio_policy=node.one_of("stretch", "not_larger", "not_smaller"))
     node.maybe(
-        coordinate_transformation_mode=node.one_of("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"),
+        coordinate_transformation_mode=node.one_of("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
     )
 
 

@@ -114,9 +114,7 @@ class PlanOptions:
     cap_tensors: bool = option(False, "Clamp larger tensors to the size of the largest scratchpad, for analysis only.")
     share: Share | None = option(None, SHARED, default="as the accelerator states, else none")
     bands: Mapping[str, int] = option(
-        dict[str, int](),
-        "Number of channel slices by operator, if its file states the cost of slices.",
-        is_flag=False,
+        dict[str, int](), "Number of channel slices by operator, if its file states the cost of slices.", is_flag=False
     )
     recompute: Recompute = option(
         Recompute.NEVER, "Allow operators to run again instead of keeping or reloading their outputs."
@@ -156,9 +154,7 @@ class MapOptions:
     method: str = option("exact", "Search: exact, exact-even, dive, cosa, random, hybrid, loma or uneven.", "NAME")
     partial_bits: int | None = option(None, *PARTIAL, least=1, most=GREATEST_BITS)
     accounting: str = option(
-        "interpreter",
-        "Cost model: onchip's interpreter, or that of ZigZag or DeFiNES.",
-        "interpreter|zigzag|defines",
+        "interpreter", "Cost model: onchip's interpreter, or that of ZigZag or DeFiNES.", "interpreter|zigzag|defines"
     )
     mapspace: str | None = option(
         None, "Mapspace file of a Timeloop architecture: the operands of each memory.", "FILE", is_swept=False
@@ -234,11 +230,7 @@ class _GroupOptions:
         "one|greedy|optimal|layers|0-3,4-7",
     )
     tile: tuple[int, int] | None = option(
-        None,
-        "Tile size, columns x rows of a group's last feature map.",
-        "4x72",
-        "searched",
-        parse=tile_of_text,
+        None, "Tile size, columns x rows of a group's last feature map.", "4x72", "searched", parse=tile_of_text
     )
     mode: OverlapMode | None = option(
         None, "Overlap mode: data that tiles share instead of recomputing it.", default="searched"

@@ -39,14 +39,7 @@ from onchip.backends.c.nodes import (
     slices,
     window,
 )
-from onchip.backends.c.tflite_model import (
-    FixedPoint,
-    LiteModel,
-    Quantisation,
-    activation_range,
-    exponentials,
-    factors,
-)
+from onchip.backends.c.tflite_model import FixedPoint, LiteModel, Quantisation, activation_range, exponentials, factors
 from onchip.formats.tflite.file import dtype_of, options_of, type_name
 from onchip.formats.tflite.network import ABSENT, NetworkOperator
 from onchip.ir.graph import Graph

@@ -156,8 +156,7 @@ def _with_lanes(layer: Layer, mapping: LayerMapping) -> tuple[list[tuple[Loop, i
     nest = [(loop, at) for at, loop in enumerate(mapping.nest) if loop.size > 1]
     contiguous = ("K", "G") if layer.k == layer.c == 1 else ("K",)
     found = max(
-        ((loop.size, -at) for loop, at in nest if loop.along is not None and loop.dimension in contiguous),
-        default=None,
+        ((loop.size, -at) for loop, at in nest if loop.along is not None and loop.dimension in contiguous), default=None
     )
     if found is None:
         return nest, None

@@ -92,11 +92,7 @@ class AxisReads:
         np.maximum.at(last, touched[inside], np.broadcast_to(first[:, None], touched.shape)[inside])
         kept = (inside & (toucher[np.where(inside, touched, 0)] < outputs[:, None])).sum(axis=1)
         read = int((last >= 0).sum())
-        return cls(
-            numbers_until(toucher, len(first)),
-            np.append(kept, 0),
-            read - numbers_until(last[last >= 0], size),
-        )
+        return cls(numbers_until(toucher, len(first)), np.append(kept, 0), read - numbers_until(last[last >= 0], size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,12 +143,7 @@ def inside_first(problem: LayerProblem, unrolled: Unrolled) -> Unrolled:
 
 
 def filled_orders(
-    problem: LayerProblem,
-    unrolled: Unrolled,
-    limit: int,
-    accounting: Accounting,
-    *,
-    has_stored_room: bool = False,
+    problem: LayerProblem, unrolled: Unrolled, limit: int, accounting: Accounting, *, has_stored_room: bool = False
 ) -> Iterator[Chosen]:
     """Yield the mappings of all orders, in arrays that the next batch overwrites."""
     order = ORDER_OF_DEFINES if accounting.is_defines else ORDER

@@ -90,11 +90,7 @@ def solve_at_random(
 
 
 def solve_as_hybrid(
-    problem: LayerProblem,
-    objective: MappingObjective,
-    run: Run,
-    threads: int = THREADS,
-    patience: int = PATIENCE,
+    problem: LayerProblem, objective: MappingObjective, run: Run, threads: int = THREADS, patience: int = PATIENCE
 ) -> SearchResult[LayerMapping]:
     """Return the best mapping of `threads` threads, run one after the other; deterministic for a seed."""
     best = Best(problem, objective)

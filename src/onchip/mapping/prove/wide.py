@@ -461,12 +461,7 @@ def _products_of_small_primes(most: int) -> list[int]:
 
 
 def refined(
-    problem: LayerProblem,
-    executed: Layer,
-    objective: MappingObjective,
-    start: LayerMapping,
-    mappings: int,
-    run: Run,
+    problem: LayerProblem, executed: Layer, objective: MappingObjective, start: LayerMapping, mappings: int, run: Run
 ) -> tuple[float, LayerMapping]:
     """Return the best value and mapping of a local search that costs about `mappings` mappings of `executed`.
 

@@ -238,13 +238,7 @@ def solve_uneven(
 
 class _Search:
     def __init__(
-        self,
-        problem: LayerProblem,
-        unrolled: Unrolled,
-        accounting: Accounting,
-        best: BestRow,
-        *,
-        has_stored_room: bool,
+        self, problem: LayerProblem, unrolled: Unrolled, accounting: Accounting, best: BestRow, *, has_stored_room: bool
     ) -> None:
         self._problem = problem
         self._unrolled = unrolled

@@ -160,10 +160,7 @@ PlacedSchedule: TypeAlias = tuple[OperatorSchedule, tuple[int, ...]]
 
 
 def pack_with_ties(
-    indexed: IndexedProblem,
-    schedule: OperatorSchedule,
-    run: Run,
-    most_work: float = float("inf"),
+    indexed: IndexedProblem, schedule: OperatorSchedule, run: Run, most_work: float = float("inf")
 ) -> SearchResult[PlacedSchedule]:
     """Find offsets within the scratchpad, or prove that the residencies have none with any ties.
 

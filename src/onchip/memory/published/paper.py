@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status, Stop
-from onchip.memory.decisions import (
-    OperatorSchedule,
-    PlanIncumbent,
-    PlannedResidency,
-    non_compulsory_cost,
-)
+from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
 from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem, Windows

@@ -179,9 +179,7 @@ class StepModel(ABC, Generic[AnswerT]):
         return self._model.new_optional_fixed_size_interval_var(self._offset[place], self._units(place), present, "")
 
     def _a_tensor_has_one_residency_or_each_of_one_step(
-        self,
-        begun: Mapping[StepPlace, cp_model.IntVar],
-        clauses: Iterable[tuple[int, Sequence[cp_model.LiteralT]]],
+        self, begun: Mapping[StepPlace, cp_model.IntVar], clauses: Iterable[tuple[int, Sequence[cp_model.LiteralT]]]
     ) -> None:
         """Places in which a residency has `begun`; one literal of a tensor's clause is true unless it stays on."""
         residencies_of: dict[int, list[cp_model.IntVar]] = {tensor: [] for tensor in self._tensors}

@@ -466,10 +466,7 @@ def leaving_by_model(
 
 
 def _each_step_holds_what_stays(
-    model: cp_model.CpModel,
-    gaps: Sequence[IdleGap],
-    kept: Sequence[cp_model.IntVar],
-    left_units: Callable[[int], int],
+    model: cp_model.CpModel, gaps: Sequence[IdleGap], kept: Sequence[cp_model.IntVar], left_units: Callable[[int], int]
 ) -> None:
     """Add a capacity row for each step that is too full, unless the row of an adjacent step implies it."""
     from ortools.sat.python import cp_model

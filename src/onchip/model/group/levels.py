@@ -96,8 +96,7 @@ def placement(tiled: TiledStack, machine: FusedMachine) -> TilePlacement:
     for row, column, caches, is_first, times in _placed(tiled, own, rows, kinds, machine):
         placed[row, column, caches, is_first] += times
     return TilePlacement(
-        tuple(PlacedTile(*key, times) for key, times in placed.items()),
-        _weights(tiled, machine, list(own.values())),
+        tuple(PlacedTile(*key, times) for key, times in placed.items()), _weights(tiled, machine, list(own.values()))
     )
 
 

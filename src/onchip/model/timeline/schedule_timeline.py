@@ -155,11 +155,7 @@ class _ProgramClock:
     """The replay of a program, with the last use of each resource."""
 
     def __init__(
-        self,
-        graph: Graph,
-        accelerator: Accelerator,
-        compute_costs: Mapping[str, ComputeCost],
-        roomy: AbstractSet[str],
+        self, graph: Graph, accelerator: Accelerator, compute_costs: Mapping[str, ComputeCost], roomy: AbstractSet[str]
     ) -> None:
         self.activities: list[Activity] = []
         self.places: list[PlaceUse] = []

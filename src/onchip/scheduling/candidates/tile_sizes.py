@@ -111,12 +111,7 @@ class TilingList:
 
 
 def best_slices(
-    output: FeatureMap,
-    channels: int,
-    price_of: PriceOf,
-    than: tuple[int | None, Tiling | None],
-    *,
-    is_coarse: bool,
+    output: FeatureMap, channels: int, price_of: PriceOf, than: tuple[int | None, Tiling | None], *, is_coarse: bool
 ) -> Tiling | None:
     """Return the best of 2, 4, 8, ... slices of an image's channels, or the given tiling if none has a lower price.
 

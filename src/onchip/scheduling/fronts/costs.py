@@ -22,14 +22,7 @@ from onchip.model.group.levels import TiledStack
 from onchip.model.group.machine import Mapper
 from onchip.model.group.sums import FusedSums, moved_sums
 from onchip.ops.fusable import FusableNetwork
-from onchip.scheduling.fronts.mappers import (
-    DIVE,
-    LOMA,
-    LayerMapper,
-    MapperInTime,
-    RuleMapper,
-    UnmappableError,
-)
+from onchip.scheduling.fronts.mappers import DIVE, LOMA, LayerMapper, MapperInTime, RuleMapper, UnmappableError
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, StackChoice, stack_of
 

@@ -16,12 +16,7 @@ from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.mapping.baselines.loma import one_by_one
 from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.registry import MappingMethod
-from onchip.mapping.tile_search.uneven import (
-    FixedUnrolling,
-    TemporalMethod,
-    unrolling_groups,
-    with_groups_unrolled,
-)
+from onchip.mapping.tile_search.uneven import FixedUnrolling, TemporalMethod, unrolling_groups, with_groups_unrolled
 from onchip.model.accounting.accounting import DEFINES, AccountingName
 from onchip.model.group.machine import Mapper
 from onchip.model.layer.cost import LayerCost, layer_cost

@@ -107,11 +107,7 @@ def thinned(points: Sequence[FrontPoint], most: int) -> list[FrontPoint]:
 
 
 def solve_front(
-    question: ScheduleQuestion,
-    options: ScheduleOptions,
-    axes: Sequence[FrontAxis],
-    least: Relaxation,
-    run: Run,
+    question: ScheduleQuestion, options: ScheduleOptions, axes: Sequence[FrontAxis], least: Relaxation, run: Run
 ) -> tuple[FrontPoint, ...]:
     """Return non-dominated schedules, in ascending order of the first axis.
 

@@ -538,10 +538,7 @@ def _with_operators_alone(
 
 
 def solve_schedule(
-    question: ScheduleQuestion,
-    options: ScheduleOptions,
-    run: Run,
-    listener: Listener | None = None,
+    question: ScheduleQuestion, options: ScheduleOptions, run: Run, listener: Listener | None = None
 ) -> SearchResult[FoundSchedule]:
     """Search for a schedule with minimum objective value; a `listener` hears of every schedule that has offsets.
 

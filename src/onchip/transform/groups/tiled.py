@@ -86,10 +86,7 @@ def _check_number(graph: Graph, count: int) -> None:
 
 
 def emitted(
-    nests: NestsOfNetwork,
-    stacks: Sequence[ScheduledStack],
-    tiled: Mapping[int, AnyTiles],
-    joined: JoinedMaps,
+    nests: NestsOfNetwork, stacks: Sequence[ScheduledStack], tiled: Mapping[int, AnyTiles], joined: JoinedMaps
 ) -> TileGraph:
     """Return the tile graph of a network with legal stacks; `tiled` maps stack numbers to the stacks in tiles.
 

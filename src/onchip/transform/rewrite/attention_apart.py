@@ -11,14 +11,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape
-from onchip.ops.contractions import (
-    ATTENTION,
-    PROJECTED,
-    AttentionHeads,
-    cached_operands,
-    heads_of,
-    present_keys,
-)
+from onchip.ops.contractions import ATTENTION, PROJECTED, AttentionHeads, cached_operands, heads_of, present_keys
 from onchip.ops.sequences import GATES, CellOperands, cell_operands
 from onchip.ops.views import slices_of
 from onchip.ops.windows import NoLayerError

@@ -19,7 +19,7 @@ from onchip.ops.entries import ELEMENTWISE
 from onchip.ops.views import paces_of
 
 ELEMENT_BY_ELEMENT: Final = ELEMENTWISE | {
-    *("BatchNormalization", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "RELU", "RELU6"),
+    *("BatchNormalization", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "RELU", "RELU6")
 }
 """Kinds whose output elements each depend on the elements at the same position in equally large inputs."""
 JOINS: Final = "Concat"

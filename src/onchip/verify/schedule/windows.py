@@ -26,11 +26,7 @@ ELEMENTWISE: Final = frozenset(
     | {"QuantizeLinear", "DequantizeLinear"}
 )
 _PER_CHANNEL: Final = frozenset({"PRelu", "BatchNormalization", "Identity", "Cast", "Dropout"})
-_OWN_PART: Final = (
-    ("half_pixel", "round_prefer_floor"),
-    ("half_pixel", "round_prefer_ceil"),
-    ("asymmetric", "floor"),
-)
+_OWN_PART: Final = (("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil"), ("asymmetric", "floor"))
 """Coordinate and rounding modes of a nearest Resize that map each output element to the input element it lies in."""
 ROW_BY_ROW: Final = frozenset({"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"})
 """Kinds that normalise along one dimension."""

@@ -272,12 +272,7 @@ def _computed(one: MapInNetwork, down: Strip, across: Strip) -> ComputedPart:
 def _seen(one: MapInNetwork, read: ReadInNetwork, rows: PixelsSeen, columns: PixelsSeen) -> SeenPart:
     new_rows, new_columns = rows.seen - rows.cached, columns.seen - columns.cached
     channels = one.channels if read.channels is None else read.channels
-    pixels = (
-        rows.seen * columns.seen,
-        new_rows * new_columns,
-        rows.seen * columns.cached,
-        rows.cached * new_columns,
-    )
+    pixels = (rows.seen * columns.seen, new_rows * new_columns, rows.seen * columns.cached, rows.cached * new_columns)
     return SeenPart(one, one.channels * pixels[0], *(channels * each for each in pixels))
 
 
