@@ -350,8 +350,10 @@ def test_maps_that_stay_take_room_but_not_twice_that_of_their_own_tiles() -> Non
 
 def test_maps_that_stay_leave_less_room_to_choose() -> None:
     tiling = Tiling(8, 8, OverlapMode.RECOMPUTE)
-    found = stack_cost(chain(8, ONE, ONE), small_machine(128), tiling, Noting(), input_homes={"m0": "local"})
-    assert levels(found.placed[0])[0] == ("local", "global")
+    for capacity_bytes, output in ((128, "local"), (127, "global")):
+        machine = small_machine(capacity_bytes)
+        found = stack_cost(chain(8, ONE, ONE), machine, tiling, Noting(), input_homes={"m0": "local"})
+        assert levels(found.placed[0])[0] == ("local", output)
 
 
 def test_a_home_that_cannot_hold_a_map_is_refused() -> None:

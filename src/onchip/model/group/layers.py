@@ -284,8 +284,9 @@ class _Tile:
 
     def _lowest_output(self, number: int, places: list[str], beside: str) -> int:
         """Return the lowest output level with enough capacity, counting the input if it is in the same memory."""
-        tile, kept = self.tile.layers[number], self.runner.homes.kept
-        seen_bits = sum(seen.all_bits for seen in tile.seen if seen.source.name not in kept)
+        tile, homes = self.tile.layers[number], self.runner.homes
+        counted = {*homes.kept, *(name for name, home in homes.inputs.items() if home == beside)}
+        seen_bits = sum(seen.all_bits for seen in tile.seen if seen.source.name not in counted)
         for at, name in enumerate(places):
             if self._room(name, number) >= tile.made.computed_bits + (seen_bits if name == beside else 0):
                 return at
