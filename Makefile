@@ -12,11 +12,11 @@ SECONDS ?= 240
 NATIVE := $(wildcard src/onchip/native/*.?pp src/onchip/native/CMakeLists.txt)
 
 # What runs the native code, and neither compiles nor measures anything.
-SANITIZED_TESTS := tests/native tests/model/test_layer_batch.py tests/model/test_layer_zigzag_batch.py \
-	tests/contract/test_packing.py tests/contract/test_packing_features.py tests/contract/test_conflicts.py \
-	tests/contract/test_joint_workers.py tests/contract/test_one_order.py tests/contract/test_idle_gaps.py \
+SANITIZED_TESTS := tests/native tests/model/test_layer_batch.py \
+	tests/contract/test_packing.py \
+	tests/contract/test_joint_workers.py tests/contract/test_one_order.py tests/contract/test_evictions.py \
 	tests/memory/test_least_latency.py \
-	tests/mapping/test_network_traffic.py tests/mapping/test_loma.py tests/memory/test_min_peak.py \
+	tests/mapping/test_network_layers.py tests/mapping/test_loma.py tests/memory/test_min_peak.py \
 	tests/mapping/test_mapping_floors.py tests/mapping/test_mapping_bounds.py
 # Of these, what takes longest there and calls nothing that the others do not call.
 UNSANITIZED_TESTS := time_limit or runs_in_bands or the_first_floor or byte_for_byte or more_units_than or 400-

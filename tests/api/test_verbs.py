@@ -1,22 +1,86 @@
-"""`import onchip`: verbs take objects, names and files, and each accepts the result of the verb before it."""
+"""Verbs, phases, targets, scripts and doctests of the API."""
 
 from __future__ import annotations
 
+import doctest
 import json
+import runpy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from onnx.helper import make_node
 
+import onchip
 import onchip as oc
+from onchip.answer.problem import Count, Objective
 from onchip.api.networks import network_to_plan
+from onchip.api.phases import phase, phases_told_to
+from onchip.api.target import Target
+from onchip.cli import run
 from onchip.errors import OpenDimensionsError
 from onchip.formats.own.graph_json import graph_sha256, write_graph
 from onchip.ir.tensor import Role
 from support.onnx_networks import model, value, weight
 from support.reports import facts_of
 from support.small_schedules import IN_TILES, LAYER_BY_LAYER, chip, schedule_text, three
+
+# The examples in the docstrings of the Python API
+
+
+NAMES = [name for name in onchip.__all__ if ">>>" in (getattr(onchip, name).__doc__ or "")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_print_what_they_show(name: str) -> None:
+    shown = getattr(onchip, name)
+    (example,) = doctest.DocTestFinder(recurse=False).find(shown, name, module=False, globs={name: shown})
+    found = doctest.DocTestRunner().run(example)
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_the_example_of_the_package_prints_what_it_shows() -> None:
+    assert doctest.testmod(onchip).failed == 0
+
+
+# The script of every verb runs; mypy checks it with the other examples
+
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "every_verb.py"
+
+
+@pytest.mark.slow
+def test_the_script_of_every_verb_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(SCRIPT))
+    printed = capsys.readouterr().out
+    assert "OPTIMAL  0 bytes  bound 0 bytes  gap 0.0%  peak 39.1 KiB" in printed
+    assert "['plan.html', 'sizes.html', 'timed.html']" in printed
+
+
+# The tensors that a plan counts by default
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "expected"),
+    [(None, Count.ALL), ("simba", Count.ACTIVATIONS), ("nvdla-like", Count.ALL), ("h100-like", Count.ALL)],
+)
+def test_a_latency_counts_parameters_where_a_scratchpad_holds_weights(accelerator: str | None, expected: Count) -> None:
+    assert Target(accelerator=accelerator).counted(Objective.LATENCY) is expected
+
+
+@pytest.mark.parametrize("accelerator", [None, "simba", "nvdla-like"])
+def test_traffic_counts_activations(accelerator: str | None) -> None:
+    assert Target(accelerator=accelerator).counted(Objective.TRAFFIC) is Count.ACTIVATIONS
+
+
+# `import onchip`: verbs take objects, names and files, and each accepts the result of the verb before it
+
 
 LOMA = oc.MapOptions(method="loma")
 
@@ -223,3 +287,114 @@ def test_outputs_share_bytes_with_inputs_if_asked() -> None:
         oc.plan(network, "m_r", options=oc.PlanOptions(share=one)) for one in (oc.Share.NONE, oc.Share.ALL)
     )
     assert [one.required_bytes for one in (alone, shared)] == [2408448, 1605632]
+
+
+# Phases of use cases: anything that may take seconds reports a phase to a listener
+
+
+BUFFERS = "id,lower,upper,size\na,0,4,1024\nb,2,6,512\n"
+
+
+class Phases:
+    """The names of reported phases, in the order in which they begin."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.lasting: list[str] = []
+
+    @contextmanager
+    def listen(self, name: str) -> Iterator[None]:
+        self.told.append(name)
+        self.lasting.append(name)
+        try:
+            yield
+        finally:
+            assert self.lasting.pop() == name
+
+
+def test_nobody_has_to_listen() -> None:
+    with phase("reading"):
+        pass
+
+
+def test_phases_are_told_while_someone_listens() -> None:
+    phases = Phases()
+    with phases_told_to(phases.listen), phase("planning"), phase("reading"):
+        assert phases.lasting == ["planning", "reading"]
+    with phase("verifying"):
+        pass
+
+    assert phases.told == ["planning", "reading"]
+    assert phases.lasting == []
+
+
+def test_a_phase_that_fails_is_over() -> None:
+    @phase("reading")
+    def read() -> None:
+        raise ValueError("nonsense")
+
+    phases = Phases()
+    with phases_told_to(phases.listen), pytest.raises(ValueError, match="nonsense"):
+        read()
+
+    assert phases.lasting == []
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with an answer of each kind."""
+    folder = tmp_path_factory.mktemp("answers")
+    (folder / "buffers.csv").write_text(BUFFERS)
+    for words in (
+        "plan resnet18 --bits 8 --sram m_r -o plan.json",
+        "schedule lenet5 --accelerator simba --time-limit 1 -o schedule.json",
+        "map lenet5 --accelerator simba --time-limit 1 -o mapping.yaml",
+        "fuse lenet5 --accelerator simba --time-limit 1 -o strategy.json",
+        "pack buffers.csv --minimize -o packed.csv",
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            assert run(words.split()) == 0, words
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            "plan resnet18 --bits 8 --sram m_r -o again.json --report x.html",
+            "reading searching verifying writing drawing",
+        ),
+        ("schedule lenet5 --accelerator simba --time-limit 1 -o s.json", "reading searching verifying writing"),
+        ("map lenet5 --accelerator simba --time-limit 1 -o m.yaml", "reading searching writing"),
+        ("fuse lenet5 --accelerator simba --time-limit 1 -o f.json", "reading searching verifying writing"),
+        ("pack buffers.csv --minimize -o p.csv", "reading searching verifying writing"),
+        ("pack buffers.csv --capacity 1KiB --overflow", "reading searching verifying"),
+        ("info lenet5", "reading searching"),
+        ("check plan.json resnet18", "reading verifying"),
+        ("check schedule.json lenet5", "reading verifying"),
+        ("check mapping.yaml lenet5 --accelerator simba", "reading verifying"),
+        ("check strategy.json lenet5", "reading verifying"),
+        ("run plan.json resnet18", "reading verifying executing"),
+        ("run schedule.json lenet5", "reading verifying executing"),
+        ("time plan.json resnet18 --accelerator edge-tpu-like", "reading verifying timing"),
+        ("time schedule.json lenet5", "reading verifying pricing"),
+        ("explain plan.json resnet18", "reading verifying explaining"),
+        ("explain schedule.json lenet5", "reading verifying pricing explaining"),
+        ("report plan.json resnet18 -o r.html --compare", "reading verifying drawing"),
+        ("report schedule.json lenet5 -o r.html", "reading verifying pricing drawing"),
+        ("export plan.json resnet18 --to c -o c.h", "reading verifying writing"),
+        ("export schedule.json lenet5 --to c -o c.h", "reading verifying pricing exporting"),
+        ("audit plan.json resnet18", "reading verifying auditing"),
+        ("audit packed.csv buffers.csv --minimize", "verifying auditing"),
+    ],
+)
+def test_every_verb_tells_its_phases(answers: Path, words: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    phases = Phases()
+    monkeypatch.chdir(answers)
+    monkeypatch.setattr("onchip.commands.progress.ProgressLine.during", lambda _line, name: phases.listen(name))
+
+    run(words.split())
+
+    assert set(expected.split()) <= set(phases.told)
+    assert phases.lasting == []

@@ -1,26 +1,41 @@
-"""Mappings as C compute the values of the naive nest, for layers and mappings of every kind, without a warning."""
+"""Loop nests in C, held against other nests and measured mappings."""
 
 from __future__ import annotations
 
 import ctypes
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from host.machine import host_compiler
+from host.measuring import measure_mapping
+from host.timed_nest import numpy_nest, onnxruntime_nest
 
+from onchip.answer.document import NamedMapping
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.backends.nests.c_loops import c_nest
 from onchip.backends.nests.c_source import nest_source
 from onchip.errors import InputError
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import LOOPS, Layer
+from onchip.mapping.tile_search.exact import solve_exactly
+from onchip.search.budget.limits import Run
 from oracles.loop_nest import PlainNest, Values
+from support.lanes import LANES
 from support.nests import random_layer
 from support.series import series
+
+# Mappings as C compute the values of the naive nest, for layers and mappings of every kind, without a warning
+
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-pedantic")
 COMPILERS = tuple(found for name in ("gcc", "clang") if (found := shutil.which(name)))
@@ -258,3 +273,69 @@ def test_few_terms_of_int8_are_not_added_up_apart() -> None:
     nest = (Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 2), Loop("C", 1024), Loop("N", 8), Loop("K", 8))
     found = c_nest(layer, LayerMapping(nest, output=(Kept("sums", 2),)))
     assert [loop.size for loop in found.steps] == [2, 1024]
+
+
+# Libraries that are timed against a compiled nest compute the same values
+
+
+PRODUCT: Final = Layer(n=5, k=6, c=7)
+CONVOLUTIONS: Final = (
+    Layer(n=2, k=4, c=3, p=5, q=4, r=3, s=2, stride=(2, 1)),
+    Layer(k=2, c=1, g=3, p=4, q=4, r=3, s=3, padding=(1, 1, 1, 1)),
+    Layer(k=3, c=2, p=3, q=3, r=2, s=2, dilation=(2, 3)),
+)
+
+
+def with_bits(layer: Layer, is_integer: bool) -> Layer:
+    bits = 8 if is_integer else 32
+    return replace(layer, input_bits=bits, weight_bits=bits)
+
+
+def operands(layer: Layer, is_integer: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return integers so small that no sum of two products saturates in 16 bits."""
+    random = np.random.default_rng(0)
+    shapes = (layer.n, *layer.input_pixels, layer.g, layer.c), (layer.r, layer.s, layer.c, layer.g, layer.k)
+    kind = np.int8 if is_integer else np.float32
+    source, weight = (random.integers(-16, 16, shape).astype(kind) for shape in shapes)
+    return source, weight
+
+
+@pytest.mark.parametrize("layer", [PRODUCT, *CONVOLUTIONS], ids=str)
+@pytest.mark.parametrize("is_integer", [False, True])
+def test_onnxruntime_computes_what_numpy_does(layer: Layer, is_integer: bool) -> None:
+    pytest.importorskip("onnxruntime")
+    with_its_bits, given = with_bits(layer, is_integer), operands(layer, is_integer)
+    peer = onnxruntime_nest(with_its_bits, *given)
+    if layer is PRODUCT and not is_integer:
+        assert peer is None
+        return
+    assert peer is not None
+    ours = numpy_nest(with_its_bits, *given)()
+    assert ours.dtype == (np.int32 if is_integer else np.float32)
+    assert ours.shape == (layer.n, layer.p, layer.q, layer.g, layer.k)
+    assert np.allclose(peer(), ours)
+
+
+def test_without_onnxruntime_numpy_is_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    layer = with_bits(CONVOLUTIONS[0], is_integer=True)
+    assert onnxruntime_nest(layer, *operands(CONVOLUTIONS[0], is_integer=True)) is None
+
+
+# Mappings that are compiled, run and timed compute what their peers do
+
+
+@pytest.mark.parametrize(
+    "text", ["gemm:m24n40k30", "conv:n1k16c8p6q6r3s3:stride2:pad1", "conv:k24c24p5q5r3s3:groups24"]
+)
+@pytest.mark.parametrize("bits", series([8, 32], 1))
+def test_a_mapping_is_run_and_computes_what_its_peer_does(text: str, bits: int) -> None:
+    machine = accelerator_from_yaml(LANES, "lanes.yaml")
+    layer = replace(Layer.of_text(text), input_bits=bits, weight_bits=bits, partial_bits=32)
+    mapping = solve_exactly(LayerProblem(layer, machine), MappingObjective.EDP, Run()).answer
+    assert mapping is not None
+    found = measure_mapping(NamedMapping((text,), layer, mapping), machine, host_compiler(), seconds=0)
+    assert found.is_right
+    assert min(found.gflops, found.peer_gflops) > 0
+    assert found.measured_cycles == pytest.approx(found.seconds * 1e9)
+    assert found.predicted_cycles == found.model_cycles > 0

@@ -1,7 +1,8 @@
-"""The planner as ExecuTorch calls it, with stand-ins for ExecuTorch's tensors: these tests do not need the extra."""
+"""ExecuTorch's planners, and the page about them."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from onchip.backends.executorch import FallbackWarning, memory_planner
 from onchip.backends.executorch.planner import ExecutorchPlanner, MemoryMap, PlannerObjective
 from onchip.errors import GraphError, InputError, UsageError
 from onchip.search.budget.limits import Limits
+
+# The planner as ExecuTorch calls it, with stand-ins for ExecuTorch's tensors: these tests do not need the extra
+
 
 ALIGNMENT = 16
 
@@ -229,3 +233,28 @@ def test_it_says_what_it_has_planned() -> None:
 def test_importing_onchip_imports_neither_this_nor_torch() -> None:
     code = "import onchip, sys; sys.exit(any(name in sys.modules for name in ('torch', 'onchip.backends.executorch')))"
     assert subprocess.run((sys.executable, "-c", code), check=False).returncode == 0
+
+
+# The page's code runs, and prints the output shown
+
+
+WHY = "ExecuTorch is not installed: pip install 'onchip[executorch]'"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "executorch.md"
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_pages_code_prints_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("executorch.exir", reason=WHY, exc_type=ImportError)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block("python"), str(PAGE), "exec"), {})
+    without_seconds = re.compile(r"\d+\.\d+ seconds")
+    printed = without_seconds.sub("", capsys.readouterr().out)
+    assert printed == without_seconds.sub("", block("text"))
+    assert (tmp_path / "model.pte").stat().st_size > 0

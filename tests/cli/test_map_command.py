@@ -1,31 +1,47 @@
+"""Tests of `onchip map`: methods, networks, files, data movement and refusals."""
+
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import helper
 
 from onchip.answer.document import Document, Reading, Source
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.verb_options import MapOptions
 from onchip.answer.result import SearchResult, Status, Stop
-from onchip.api.map import MappingRequest, map_layers
+from onchip.answer.schedule import ScheduledStack
+from onchip.api.map import MappingRequest, map_layers, moved_operators
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.mapping_yaml import read_mappings
+from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
 from onchip.mapping.methods.registry import EVEN_MAPPINGS, METHODS, WITHOUT_BYPASS
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
-from onchip.ops.layers_of import NetworkLayers
-from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, mapping_proof
+from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
+from onchip.ops.layers_of import NetworkLayers, Precision, layers_of, with_elements_of
+from onchip.ops.nests import operands_of
+from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, coverage, mapping_proof
+from onchip.reports.shared.facts import CoveredBy
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
+from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.mapping import verify_mapping
 from support.diamond import Program
-from support.series import with_slow
+from support.onnx_networks import model, value, weight
+from support.series import series, with_slow
 from support.toy_chip import CHIP
 
 CONV = "conv:n1k8c4p6q6r3s3:pad1"
@@ -62,7 +78,7 @@ def chip(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def network(tmp_path: Path) -> Path:
+def twins(tmp_path: Path) -> Path:
     """Write a network of two equal convolutions, then a Concat."""
     conv = {"kind": "Conv", "parameters": ["w"], "attributes": {"pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}}
     graph = {
@@ -170,8 +186,8 @@ def test_a_schedule_of_cosa_that_breaks_a_true_limit_is_told_and_not_handed_out(
     assert not out.exists()
 
 
-def test_a_network_has_layers_and_totals(onchip: Program, chip: Path, network: Path) -> None:
-    ended = onchip("map", network, "--accelerator", chip, "--json")
+def test_a_network_has_layers_and_totals(onchip: Program, chip: Path, twins: Path) -> None:
+    ended = onchip("map", twins, "--accelerator", chip, "--json")
 
     assert ended.code == 0
     first, second = ended.json["layers"]
@@ -186,13 +202,13 @@ def test_a_network_has_layers_and_totals(onchip: Program, chip: Path, network: P
     assert [one["operator"] for one in ended.json["left_out"]] == ["join"]
 
 
-def test_a_layer_of_a_network(onchip: Program, chip: Path, network: Path) -> None:
-    ended = onchip("map", f"{network}:second", "--accelerator", chip, "--json")
+def test_a_layer_of_a_network(onchip: Program, chip: Path, twins: Path) -> None:
+    ended = onchip("map", f"{twins}:second", "--accelerator", chip, "--json")
     assert (ended.code, ended.json["layer"]) == (0, "second")
 
 
-def test_tables_and_loop_nests_for_people(onchip: Program, chip: Path, network: Path) -> None:
-    ended = onchip("map", network, "--accelerator", chip, "--show")
+def test_tables_and_loop_nests_for_people(onchip: Program, chip: Path, twins: Path) -> None:
+    ended = onchip("map", twins, "--accelerator", chip, "--show")
     assert ended.code == 0
     assert "first (x2)" in ended.out
     assert "2 layers in all" in ended.out
@@ -205,9 +221,9 @@ def test_tables_and_loop_nests_for_people(onchip: Program, chip: Path, network: 
 
 
 @pytest.mark.slow
-def test_the_file_holds_what_was_shown(onchip: Program, chip: Path, network: Path, tmp_path: Path) -> None:
+def test_the_file_holds_what_was_shown(onchip: Program, chip: Path, twins: Path, tmp_path: Path) -> None:
     out = tmp_path / "m.yaml"
-    shown = onchip("map", network, "--accelerator", chip, "--json", "-o", out).json["layers"][0]
+    shown = onchip("map", twins, "--accelerator", chip, "--json", "-o", out).json["layers"][0]
     document = read_mappings(out)
     (one,) = document.answer
     accelerator = load_accelerator(str(chip))
@@ -218,7 +234,7 @@ def test_the_file_holds_what_was_shown(onchip: Program, chip: Path, network: Pat
     assert one.claim is not None
     assert one.claim.objective_value == shown["objective_value"]
     again = tmp_path / "again.yaml"
-    onchip("map", network, "--accelerator", chip, "--no-cache", "-o", again)
+    onchip("map", twins, "--accelerator", chip, "--no-cache", "-o", again)
     assert again.read_bytes() == out.read_bytes()
 
 
@@ -260,36 +276,36 @@ def test_from_python(chip: Path) -> None:
     assert one.cost.energy_pj == layer_cost(LayerProblem(one.layer, outcome.accelerator), one.mapping).energy_pj
 
 
-def test_the_report_is_one_file(onchip: Program, chip: Path, network: Path, tmp_path: Path) -> None:
+def test_the_report_is_one_file(onchip: Program, chip: Path, twins: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    ended = onchip("map", network, "--accelerator", chip, "--report", page)
+    ended = onchip("map", twins, "--accelerator", chip, "--report", page)
     assert ended.code == 0
     text = page.read_text()
     assert "<title>" in text
     assert "--report" in text.split("<script", 1)[0]
 
 
-def test_an_interruption_leaves_the_layers_after_it_unknown(chip: Path, network: Path) -> None:
+def test_an_interruption_leaves_the_layers_after_it_unknown(chip: Path, twins: Path) -> None:
     @contextmanager
     def interrupted(limits: Limits, deadline: Deadline) -> Iterator[Run]:
         run = Run(limits, deadline=deadline)
         run.interrupt.set()
         yield run
 
-    outcome = map_layers(MappingRequest(str(network), str(chip), reading=Reading(bits=8)), interrupted)
+    outcome = map_layers(MappingRequest(str(twins), str(chip), reading=Reading(bits=8)), interrupted)
     (one,) = outcome.mapped
     assert (one.result.status, one.result.stopped_by) == (Status.UNKNOWN, Stop.INTERRUPTED)
     assert outcome.totals is None
 
 
-def test_progress_names_the_layer(chip: Path, network: Path) -> None:
+def test_progress_names_the_layer(chip: Path, twins: Path) -> None:
     phases: list[str] = []
 
     @contextmanager
     def listened(limits: Limits, deadline: Deadline) -> Iterator[Run]:
         yield Run(limits, lambda progress: phases.append(progress.phase), deadline=deadline)
 
-    map_layers(MappingRequest(str(network), str(chip), reading=Reading(bits=8)), listened)
+    map_layers(MappingRequest(str(twins), str(chip), reading=Reading(bits=8)), listened)
     assert phases[0] == "layer 1 of 1, first"
 
 
@@ -317,3 +333,371 @@ def test_an_accounting_goes_with_the_methods_that_search_by_it(
     ended = onchip("map", CONV, "--accelerator", chip, *arguments)
     assert ended.code == 2
     assert message in ended.err
+
+
+# `map` on operators without a loop nest: the cost of moving their data, and the share of each kind of cost
+
+
+def moving_network(*, has_product: bool = True) -> Graph:
+    """Return a product, a Softmax of its output (or of the input), and a Gather of 3 bits an element."""
+    tensors = [
+        Tensor.of_shape("x", (2, 12), 8, Role.INPUT),
+        Tensor.of_shape("w", (12, 12), 8, Role.PARAMETER),
+        Tensor.of_shape("p", (2, 12), 8, Role.ACTIVATION),
+        Tensor.of_shape("s", (2, 12), 3, Role.OUTPUT),
+        Tensor.of_shape("i", (5,), 16, Role.PARAMETER),
+        Tensor.of_shape("g", (5, 12), 3, Role.OUTPUT),
+    ]
+    operators = [
+        Operator("product", "MatMul", ("x",), ("p",), ("w",)),
+        Operator("softmax", "Softmax", ("p",), ("s",)),
+        Operator("gather", "GatherElements", ("s",), ("g",), ("i",)),
+    ]
+    if not has_product:
+        operators = [replace(operators[1], inputs=("x",)), operators[2]]
+        tensors = [one for one in tensors if one.name not in ("w", "p")]
+    return Graph("moving", tuple(tensors), tuple(operators))
+
+
+def test_each_operand_is_read_or_written_once_in_dram(chip: Path) -> None:
+    """DRAM moves 64 bits per access at 400 pJ, and 64 bits a cycle; a tensor is padded to a whole byte."""
+    softmax, gather = moved_operators(layers_of(moving_network()), load_accelerator(str(chip)))
+
+    reads, writes = [24 * 8, ceil(24 * 3 / 8) * 8], [5 * 16, ceil(60 * 3 / 8) * 8]
+    assert (softmax.read_bits, softmax.written_bits) == (reads[0], reads[1])
+    assert softmax.energy_pj == 400 * (ceil(reads[0] / 64) + ceil(reads[1] / 64))
+    assert softmax.latency_cycles == ceil(reads[0] / 64) + ceil(reads[1] / 64)
+    assert (gather.read_bits, gather.written_bits) == (reads[1] + writes[0], writes[1])
+    assert gather.energy_pj == 400 * sum(ceil(bits / 64) for bits in (reads[1], *writes))
+    assert (softmax.operations, gather.operations) == (24, 60)
+
+
+@pytest.mark.parametrize("name", ["simba", "eyeriss-like", "tpu-like-df"])
+def test_a_schedule_that_streams_everything_pays_the_same(name: str) -> None:
+    graph, accelerator = with_elements_of(moving_network(), 8), load_accelerator(name)
+    stacks = [ScheduledStack((operator.name,)) for operator in graph.operators]
+    tiles = tile_graph(graph, stacks, Precision(8)).graph
+    for moved in moved_operators(layers_of(graph), accelerator):
+        streamed = [
+            OperandAtHome(one.operand, one.bits, one.row_bits, None)
+            for one in operands_of(tiles, tiles.operator[moved.operator])
+        ]
+        cost = cost_without_nest(streamed, accelerator)
+        assert (moved.energy_pj, moved.latency_cycles) == (cost.energy_fj / 1000, cost.cycles)
+
+
+def test_shares_are_of_all_operations() -> None:
+    layers = layers_of(moving_network())
+    nests, moved = coverage(layers, moved_operators(layers, load_accelerator("simba")))
+
+    assert (nests.way, nests.operators, nests.operations) == (CoveredBy.LOOP_NESTS, 1, 2 * 12 * 12)
+    assert (moved.way, moved.operators, moved.operations) == (CoveredBy.DATA_MOVEMENT, 2, 24 + 60)
+    assert (nests.share, moved.share) == (288 / 372, 84 / 372)
+
+
+@pytest.mark.slow
+def test_the_verdict_has_them_apart_from_the_layers(onchip: Program, chip: Path, tmp_path: Path) -> None:
+    path = tmp_path / "moving.json"
+    write_graph(moving_network(), path)
+    ended = onchip("map", path, "--accelerator", chip, "--bits", "16", "--json")
+
+    assert ended.code == 0
+    assert [one["operator"] for one in ended.json["left_out"]] == ["softmax", "gather"]
+    assert [one["read_bits"] for one in ended.json["left_out"]] == [24 * 16, (24 + 5) * 16]
+    assert [(one["way"], one["operators"]) for one in ended.json["coverage"]] == [
+        ("loop nests", 1),
+        ("data movement", 2),
+    ]
+    totals = ended.json["totals"]
+    assert totals["energy_pj"] == pytest.approx(ended.json["layers"][0]["energy_pj"])
+    assert totals["data_movement"]["energy_pj"] == sum(one["energy_pj"] for one in ended.json["left_out"])
+    assert totals["data_movement"]["latency_cycles"] == sum(one["latency_cycles"] for one in ended.json["left_out"])
+
+
+def test_a_network_without_any_loop_nest_has_an_answer(onchip: Program, chip: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "moving.json", tmp_path / "m.yaml"
+    write_graph(moving_network(has_product=False), path)
+    ended = onchip("map", path, "--accelerator", chip, "-o", out)
+
+    assert ended.code == 0
+    assert "data movement: 2 operators, 100.0% of the operations" in ended.out
+    assert read_mappings(out).answer == ()
+    assert onchip("check", out, path, "--accelerator", chip).code == 0
+
+
+def network_without_costs() -> Graph:
+    """Return a product, then an attention without a number of heads and an operator of an unknown kind."""
+    shapes = {"x": (1, 2, 12), "p": (1, 2, 12), "w": (12, 12), "a": (1, 2, 12), "y": (1, 2, 12)}
+    roles = {"x": Role.INPUT, "w": Role.PARAMETER, "y": Role.OUTPUT}
+    tensors = (Tensor.of_shape(name, shape, 8, roles.get(name, Role.ACTIVATION)) for name, shape in shapes.items())
+    operators = (
+        Operator("product", "MatMul", ("x",), ("p",), ("w",)),
+        Operator("attention", "Attention", ("p",), ("a",), (), {"input_shapes": [[1, 2, 12], [1, 2, 12], [1, 2, 12]]}),
+        Operator("mixture", "custom.Experts", ("a",), ("y",)),
+    )
+    return Graph("uncosted", tuple(tensors), operators)
+
+
+MACS_OF_ATTENTION = 2 * 2 * 2 * 12
+
+
+@pytest.mark.parametrize(
+    ("verb", "field", "lost"),
+    [
+        ("map", "left_out", {"mixture": None}),
+        ("schedule", "without_nest", {"attention": MACS_OF_ATTENTION, "mixture": None}),
+    ],
+)
+def test_operators_whose_products_no_figure_contains_are_named(
+    verb: str, field: str, lost: dict[str, int | None], onchip: Program, chip: Path, tmp_path: Path
+) -> None:
+    """`map` maps both products of the attention; in a schedule the scores between them are no tensor."""
+    path = tmp_path / "uncosted.json"
+    write_graph(network_without_costs(), path)
+    shown, listed = (onchip(verb, path, "--accelerator", chip, *json) for json in ((), ("--json",)))
+
+    assert shown.code == listed.code == 0
+    words = " ".join(shown.out.split())
+    assert "warning: no figure contains the multiply-accumulates of " in words
+    assert "custom.Experts 'mixture' (unknown number)" in words
+    assert (f"Attention 'attention' ({MACS_OF_ATTENTION})" in words) == ("attention" in lost)
+    assert {one["operator"]: one["macs"] for one in listed.json[field]} == lost
+    nests, moved = listed.json["coverage"]
+    assert (nests["operators"], moved["operators"]) == (3 - len(lost), len(lost))
+    assert nests["operations"] + moved["operations"] == 2 * 12 * 12 + MACS_OF_ATTENTION + 2 * 12
+
+
+def test_kinds_that_multiply_nothing_are_no_warning(onchip: Program, chip: Path, tmp_path: Path) -> None:
+    path = tmp_path / "moving.json"
+    write_graph(moving_network(), path)
+    shown = onchip("schedule", path, "--accelerator", chip)
+    assert "without a loop nest, costed as data movement: Softmax (1), GatherElements (1)" in shown.out
+    assert "warning" not in shown.out
+
+
+# `onchip map` on files: Timeloop's, ZigZag's, ONNX models and graphs exported from torch
+
+
+ARCHITECTURE = """\
+arch:
+  arithmetic: {instances: 8, word-bits: 8}
+  storage:
+  - {name: Registers, entries: 4, instances: 8, word-bits: 8}
+  - {name: Buffer, entries: 2048, instances: 1, word-bits: 8, block-size: 8}
+  - {name: DRAM, technology: DRAM, instances: 1, word-bits: 8, block-size: 8}
+"""
+MAPSPACE = """\
+mapspace:
+  constraints:
+  - {target: Registers, type: datatype, keep: [Weights], bypass: [Inputs, Outputs]}
+"""
+PROBLEM = "problem: {shape: cnn-layer, N: 1, K: 8, C: 4, P: 5, Q: 6, R: 3, S: 3, Wstride: 2}\n"
+ZIGZAG = """\
+- {id: 0, name: first, operator_type: Gemm, equation: "O[b][k]+=W[k][c]*I[b][c]", loop_dims: [B, K, C],
+   loop_sizes: [2, 8, 4], operand_precision: {O: 24, O_final: 8, W: 8, I: 8}}
+- {id: 1, name: second, operator_type: Gemm, equation: "O[b][k]+=W[k][c]*I[b][c]", loop_dims: [B, K, C],
+   loop_sizes: [2, 4, 8], operand_precision: {O: 24, O_final: 8, W: 8, I: 8}}
+"""
+
+
+def written(folder: Path, **texts: str) -> list[Path]:
+    paths = [folder / f"{name}.yaml" for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text)
+    return paths
+
+
+@pytest.mark.slow
+def test_timeloops_files_are_mapped(onchip: Program, tmp_path: Path) -> None:
+    chip, mapspace, layer = written(tmp_path, chip=ARCHITECTURE, mapspace=MAPSPACE, layer=PROBLEM)
+    ended = onchip("map", layer, "--accelerator", chip, "--mapspace", mapspace, "--json")
+    assert ended.code == 0
+    assert (ended.json["layer"], ended.json["status"], ended.json["accelerator"]) == ("layer", "OPTIMAL", "chip")
+    assert ended.json["bounds"] == {"N": 1, "K": 8, "C": 4, "P": 5, "Q": 6, "R": 3, "S": 3, "G": 1}
+    assert [kept["memory"] for kept in ended.json["mapping"]["weight"]] == ["Registers", "Buffer"]
+    assert [kept["memory"] for kept in ended.json["mapping"]["input"]] == ["Buffer"]
+
+
+def test_a_wrong_line_of_a_timeloop_file_is_named(onchip: Program, tmp_path: Path) -> None:
+    chip, layer = written(tmp_path, chip=ARCHITECTURE + MAPSPACE, layer=PROBLEM.replace("K: 8", "K: eight"))
+    ended = onchip("map", layer, "--accelerator", chip)
+    assert ended.code == 2
+    [line] = ended.err.splitlines()
+    assert line.startswith(f"onchip: {layer}: line 1: problem.K: K is 'eight'")
+
+
+def test_a_mapspace_is_for_timeloops_files_alone(onchip: Program, tmp_path: Path) -> None:
+    chip, mapspace, layer = written(tmp_path, chip=CHIP, mapspace=MAPSPACE, layer=PROBLEM)
+    ended = onchip("map", layer, "--accelerator", chip, "--mapspace", mapspace)
+    assert ended.code == 2
+    assert "--mapspace is given for no Timeloop file" in ended.err
+
+
+@pytest.mark.slow
+def test_the_layers_of_a_zigzag_file_are_a_network(onchip: Program, tmp_path: Path) -> None:
+    chip, layers = written(tmp_path, chip=CHIP, workload=ZIGZAG)
+    ended = onchip("map", layers, "--accelerator", chip, "--json")
+    assert ended.code == 0
+    assert [one["layer"] for one in ended.json["layers"]] == ["first", "second"]
+    one = onchip("map", f"{layers}:second", "--accelerator", chip, "--json")
+    assert (one.json["layer"], one.json["macs"]) == ("second", 64)
+
+
+@pytest.mark.slow
+def test_an_onnx_model_is_mapped_layer_by_layer_and_the_rest_is_told(onchip: Program, tmp_path: Path) -> None:
+    """An activation runs with its convolution, and an addition of two maps is a layer; a softmax is not one."""
+    (chip,) = written(tmp_path, chip=CHIP)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], name="conv", pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+        helper.make_node("Relu", ["a"], ["b"], name="relu"),
+        helper.make_node("Add", ["b", "x"], ["c"], name="add"),
+        helper.make_node("Softmax", ["c"], ["y"], name="softmax"),
+    ]
+    shape = (1, 4, 4, 4)
+    network = model(nodes, [value("x", shape)], [value("y", shape)], [weight("w", (4, 4, 3, 3))])
+    path = tmp_path / "network.onnx"
+    onnx.save(network, path)
+    ended = onchip("map", path, "--accelerator", chip, "--json")
+    assert ended.code == 0
+    assert [(one["layer"], one["macs"]) for one in ended.json["layers"]] == [("conv", 4 * 4 * 16 * 9), ("add", 64)]
+    assert [(one["operator"], one["kind"]) for one in ended.json["left_out"]] == [("softmax", "Softmax")]
+
+
+@pytest.mark.slow
+def test_a_graph_exported_from_torch_is_mapped(onchip: Program, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
+    from onchip.formats.networks import graph_from_torch
+
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten())
+    module.append(torch.nn.Linear(64, 8))
+    (chip,) = written(tmp_path, chip=CHIP)
+    path = tmp_path / "network.json"
+    write_graph(graph_from_torch(module, (torch.zeros(1, 3, 4, 4),), "small"), path)
+    ended = onchip("map", path, "--accelerator", chip, "--json")
+    assert ended.code == 0
+    assert [one["macs"] for one in ended.json["layers"]] == [4 * 3 * 16 * 9, 64 * 8]
+    assert ended.json["left_out"] == []
+
+
+@pytest.mark.parametrize("asked", series(["{}:second", "{}"], 1))
+def test_what_is_mapped_of_a_file_is_checked_by_the_same_name(onchip: Program, tmp_path: Path, asked: str) -> None:
+    chip, _, work = written(tmp_path, chip=ARCHITECTURE, mapspace=MAPSPACE, work=ZIGZAG)
+    found, layers = tmp_path / "found.yaml", asked.format(work)
+    assert onchip("map", layers, "--accelerator", chip, "-o", found).code == 0
+    assert onchip("check", found, layers, "--accelerator", chip).code == 0
+    other = onchip("check", found, "lenet5", "--accelerator", chip)
+    assert other.code == 1
+    assert "the mapping is for 'work', and this is 'lenet5'" in " ".join(other.out.split())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("serves: []", "serves: [column]", "chip.yaml: memory 'register': unknown array dimension 'column'"),
+        ("read_energy_pj: 5", "read_energy_pj: -5", "chip.yaml: line 8: memories[1]"),
+        ("{lane: 4, row: 2}", "{lane: 4, row: 0}", "chip.yaml: line"),
+        ("capacity: 4B", "capacity: 4B, double_buffered: 3", "chip.yaml: line 6: memories[0].double_buffered"),
+        ("scratchpad: true,", "scratchpad: true, serves: [row],", None),
+        ("serves: []", "serves: [lane, row]", None),
+        ("array: {dimensions: {lane: 4, row: 2}, mac_energy_pj: 0.5}\n", "", "has no array"),
+        (
+            "access_bits: 64, read_energy_pj: 5, write_energy_pj: 6,",
+            "",
+            "read_energy_pj and write_energy_pj of memory 'buffer'",
+        ),
+    ],
+)
+def test_a_bad_machine_ends_in_one_line(
+    onchip: Program, tmp_path: Path, old: str, new: str, message: str | None
+) -> None:
+    assert old in CHIP
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP.replace(old, new, 1))
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path)
+    if message is None:
+        assert ended.code == 0
+    else:
+        assert (ended.code, ended.out) == (2, "")
+        assert message in ended.err
+        assert ended.err.count("\n") == 1
+
+
+def test_a_memory_that_nothing_can_reach(onchip: Program, tmp_path: Path) -> None:
+    """The buffer exists once per row, and the register below it serves all rows."""
+    text = CHIP.replace("serves: []", "serves: [lane, row]").replace(
+        "scratchpad: true,", "scratchpad: true, serves: [row],"
+    )
+    path = tmp_path / "chip.yaml"
+    path.write_text(text)
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path)
+    assert ended.code == 2
+    assert "chip.yaml: weight: memory 'register' cannot be filled from memory 'buffer'" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("bits", "buffer", "keepers"),
+    [("32", "2KiB", ["register", "buffer"]), ("64", "2KiB", ["buffer"]), ("64", "4B", [])],
+)
+def test_elements_wider_than_a_memory_are_no_refusal(
+    onchip: Program, tmp_path: Path, bits: str, buffer: str, keepers: list[str]
+) -> None:
+    """Mappings bypass that memory; if no memory has room, all operands come from DRAM."""
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP.replace("2KiB", buffer))
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path, "--bits", bits, "--json")
+    assert (ended.code, ended.json["status"]) == (0, "OPTIMAL")
+    assert [kept["memory"] for kept in ended.json["mapping"]["weight"]] == keepers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("conv:n1z2",), "conv:n1z2: 'n1z2' gives no sizes"),
+        (("pool:n1",), "pool:n1: unknown layer or network"),
+        (("gemm:m2n2k2", "--method", "best"), "--method: there is no method 'best'"),
+        (("gemm:m99999999n99999999k99999999",), "multiply-accumulates"),
+        (("gemm:m2n2k2", "--time-limit", "-1"), "--time-limit"),
+        (("gemm:m2n2k2", "-o", "nowhere/m.yaml"), "there is no directory"),
+        (("gemm:m2n2k2", "--report", "nowhere/m.html"), "there is no directory"),
+    ],
+)
+def test_bad_arguments_end_in_one_line(onchip: Program, chip: Path, arguments: tuple[str, ...], message: str) -> None:
+    ended = onchip("map", *arguments, "--accelerator", chip)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["map", "schedule", "fuse"])
+def test_sums_narrower_than_elements_are_named_by_their_option(onchip: Program, chip: Path, verb: str) -> None:
+    ended = onchip(verb, "lenet5", "--accelerator", chip, "--bits", 16, "--partial-bits", 8)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith("onchip: --partial-bits: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("problem: {N: 1,\n  K: 2\n", "line 3: malformed YAML: "),
+        ("loops:\n\t- N", "line 2: malformed YAML: "),
+        ("format: onchip-mapping\n", "the whole file describes no layer"),
+    ],
+)
+def test_a_layer_file_that_is_no_yaml_is_named_with_its_line(
+    onchip: Program, chip: Path, tmp_path: Path, content: str, message: str
+) -> None:
+    path = tmp_path / "layer.yaml"
+    path.write_text(content)
+    ended = onchip("map", path, "--accelerator", chip)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert ended.err.startswith(f"onchip: {path}: {message}")
+
+
+def test_a_memory_without_the_port_that_a_layer_needs_is_named_with_its_file(onchip: Program, tmp_path: Path) -> None:
+    path = tmp_path / "chip.yaml"
+    of_buffer = "ports: [{direction: read_write, bits_per_cycle: 64}]}\ndram"
+    assert of_buffer in CHIP
+    path.write_text(CHIP.replace(of_buffer, of_buffer.replace("read_write", "read")))
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith(f"onchip: {path}: layer 'gemm:m2n2k2': memory 'buffer': no port can write")

@@ -1,29 +1,38 @@
-"""Claims for one order, at any size, agree with brute force over the tensors that stay."""
+"""Claims for one order, conflicts of packings, and learning from them."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 
 from onchip.answer.document import Reading
+from onchip.answer.packing import Buffer, PackingProblem, StaticMemory, StaticPackingProblem
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.api.networks import network_to_plan
 from onchip.arch.memory import Memory
+from onchip.memory.allocate.exact import Attempt, Knowledge
+from onchip.memory.allocate.pools import MemoryModel, conflict_in
 from onchip.memory.allocate.residencies import LayoutPlacer, has_countable_layouts
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions import PlanIncumbent, compose, non_compulsory_cost, schedule_of_moves
-from onchip.memory.retention.kept_gaps import GapWindows, KeptGaps
+from onchip.memory.retention.kept_gaps import ConflictLearning, GapWindows, KeptGaps
 from onchip.memory.spill.any_order import OneOrderPlanner
 from onchip.memory.spill.exact import solve_exactly
+from onchip.memory.spill.min_peak import min_peak_bytes
+from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
+from oracles.packing import fits
 from support.one_order import assert_true, tight, windowed
 from support.series import in_one_test, series
+
+# Claims for one order, at any size, agree with brute force over the tensors that stay
 
 
 @pytest.mark.parametrize("seed", series(range(60), 30))
@@ -175,3 +184,59 @@ def test_out_of_time_no_window_is_solved_and_nothing_is_said_to_stay() -> None:
     for residency in schedule.residencies:
         within = [step for step in uses[residency.tensor] if residency.start <= step < residency.stop]
         assert all(following == last + 1 for last, following in pairwise(within))
+
+
+# Cuts from failed packings are valid: brute force shows that they forbid no choice that packs
+
+
+def crowded(seed: int) -> PackingProblem:
+    """Return seven buffers and a capacity near the peak of live bytes."""
+    chance = random.Random(seed)
+    starts = [chance.randint(0, 5) for _ in range(7)]
+    buffers = tuple(Buffer(start, start + chance.randint(1, 4), chance.randint(1, 5)) for start in starts)
+    live = max(sum(b.size_bytes for b in buffers if b.start <= step < b.stop) for step in range(10))
+    return PackingProblem(buffers, max(1, live + chance.randint(-2, 1)), chance.choice((1, 1, 2)))
+
+
+@pytest.mark.parametrize("seeds", [range(start, start + 50) for start in range(0, 300, 50)], ids=str)
+def test_a_conflict_forbids_no_choice_that_packs(seeds: range) -> None:
+    learnt = 0
+    for seed in seeds:
+        problem = crowded(seed)
+        attempt, indices = Attempt(problem, Run()), range(len(problem.buffers))
+        if attempt.go_on(2_000) is not Knowledge.UNPACKABLE:
+            continue
+        memories = (StaticMemory(problem.capacity_bytes, problem.alignment_bytes), StaticMemory())
+        model = MemoryModel(StaticPackingProblem(problem.buffers, memories, ({0: 0, 1: 1},) * len(indices)), Run())
+        for stretch in {attempt.hard_stretch, problem.steps}:
+            shapes = list(model.shapes(conflict_in(problem, stretch, Run())))
+            learnt += 1
+            for kept in (set(some) for count in range(len(indices) + 1) for some in combinations(indices, count)):
+                if all(count <= len(kept.intersection(alike)) for count, alike in shapes):
+                    lives = [(b.start, b.stop, b.size_bytes) for b in (problem.buffers[index] for index in kept)]
+                    assert not fits(lives, problem.capacity_bytes, problem.alignment_bytes), f"seed {seed}"
+    assert learnt
+
+
+# For one order, cuts learnt from failed packings prove the optimum with addresses
+
+
+LONG = (17, 22, 38, 46, 49, 58)
+"""Seeds that take a second or more."""
+
+
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in range(60)])
+def test_learning_from_conflicts_proves_the_optimum_of_the_given_order(seed: int) -> None:
+    graph = long_lived_graph(seed, operators=9)
+    alignment = 1 + seed % 3
+    roomy = Problem(graph, (Memory("sram", 10**6, alignment),), order=Order.GIVEN)
+    least, most = greatest_need(roomy).need_bytes, min_peak_bytes(roomy, Run()).objective_value
+    assert most is not None
+    problem = Problem(graph, (Memory("sram", least + (most - least) * (seed % 4) // 3, alignment),), order=Order.GIVEN)
+    incumbent = PlanIncumbent(IndexedProblem.of(problem), Run())
+    ConflictLearning(incumbent, range(9), is_the_only_order=True).solve(incumbent.run)
+    result = incumbent.result("learning")
+    assert result.status is Status.OPTIMAL
+    assert result.objective_value == least_traffic(problem)
+    assert result.answer is not None
+    assert verify(problem, result.answer).violations == ()

@@ -1,8 +1,11 @@
-"""The bound on all mappings: each of its rules alone, then floors of ways against mappings of all kinds."""
+"""Lower bounds on the accesses and the cost of mappings."""
 
 from __future__ import annotations
 
-from math import inf, prod
+from dataclasses import replace
+from itertools import product
+from math import inf, isfinite, prod
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -11,12 +14,25 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Stop
+from onchip.answer.result import SearchResult, Status, Stop
+from onchip.answer.schedule import Homes
+from onchip.arch.memory import Operand
 from onchip.bounds.layer.floors import floor_of_any
+from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
-from onchip.mapping.chains.criteria import ChainEnergy, ChainTime
+from onchip.mapping.chains.criteria import (
+    MOST_LACKING,
+    ChainEnergy,
+    ChainTime,
+    least_accesses,
+    least_of_grid,
+    least_share,
+    whole_accesses,
+)
+from onchip.mapping.chains.dimension import PartsAlike
 from onchip.mapping.chains.lattice import Lattice
+from onchip.mapping.methods.cache import MappingCache, best_mapping_at, map_layer_at
 from onchip.mapping.prove import bounds
 from onchip.mapping.prove.bounds import Found, WayBounds, bound_of_all
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
@@ -26,11 +42,16 @@ from onchip.model.layer.limits import array_of
 from onchip.native import least_chain
 from onchip.ops.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
+from onchip.verify.mapping import tile_bits
 from oracles.chains import least_of_all_chains
-from support.nests import random_case
+from oracles.mapspace import homed_toy, least_values
+from support.nests import random_case, workspace_of
 from support.ragged_nests import random_ragged_mapping
 from support.series import in_one_test, series, with_slow
 from support.ways import way_of
+
+# The bound on all mappings: each of its rules alone, then floors of ways against mappings of all kinds
+
 
 ENOUGH = 1 << 60
 ROUNDED = 1 + 1e-9
@@ -172,3 +193,184 @@ def test_loops_along_one_dimension_share_its_units() -> None:
     assert (
         UnrolledWays(problem, least, most).together((LOOPS.index("C"),), UnrolledWays(problem, least, most).whole) == 8
     )
+
+
+# The best mapping where operands are, in the room that is left: held to every mapping of toy layers
+
+
+ENERGY = MappingObjective.ENERGY
+METHODS = ("exact", "loma")
+
+
+def in_less_room(seed: int) -> LayerProblem:
+    """Return a toy with random room in each addressed memory, from two bytes to all of it."""
+    random, problem = Random(seed), homed_toy(seed)
+    room = {level.memory.name: problem.room_bits(level.memory.name) // 8 for level in problem.accelerator.addressed}
+    return replace(problem, room_bytes={name: random.randint(min(2, most), most) for name, most in room.items()})
+
+
+@pytest.mark.parametrize("seed", series((*range(6), *range(7, 12), *range(13, 24), 6, 12), 10))
+def test_the_proven_mapping_is_the_best_that_the_room_allows(seed: int) -> None:
+    problem = in_less_room(seed)
+    least = least_values(problem, 3000)
+    if least is None:
+        pytest.skip("too many mappings to look at each")
+    result = map_layer_at(problem, ENERGY, Run())
+    assert result.status is (Status.OPTIMAL if isfinite(least[ENERGY]) else Status.INFEASIBLE)
+    if result.answer is not None:
+        assert result.objective_value == result.lower_bound == pytest.approx(least[ENERGY], rel=1e-9, abs=1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_mapping_needs_at_most_the_room_that_there_is(seed: int, method: str) -> None:
+    problem = in_less_room(seed)
+    result = map_layer_at(problem, ENERGY, Run(), method)
+    if result.answer is None:
+        return
+    for name, size in workspace_of(problem, result.answer).items():
+        assert size <= problem.room_bytes.get(name, problem.room_bits(name) // 8)
+        assert sum(tile_bits(problem, result.answer)[name].values()) <= 8 * size
+
+
+@in_one_test("seed", range(12))
+def test_more_room_never_costs_more(seed: int) -> None:
+    problem = in_less_room(seed)
+    tight, wide = (map_layer_at(one, ENERGY, Run()) for one in (problem, replace(problem, room_bytes={})))
+    if tight.objective_value is not None:
+        assert wide.objective_value is not None
+        assert wide.objective_value <= tight.objective_value
+
+
+def test_a_feature_map_as_weight_is_mapped_where_inputs_are() -> None:
+    """A separate register for weights is bypassed if both operands are feature maps."""
+    machine = load_accelerator("meta-prototype-df")
+    layer = Layer(g=64, partial_bits=16)
+    parameter, feature_map = (
+        map_layer_at(LayerProblem(layer, machine, weight_is_an_input=is_input), ENERGY, Run()).answer
+        for is_input in (False, True)
+    )
+    assert parameter is not None
+    assert feature_map is not None
+    inputs = [level.memory.name for level in machine.levels if Operand.INPUT in level.memory.holds]
+    assert [one.memory for one in feature_map.weight] == inputs
+    assert [one.memory for one in parameter.weight] != inputs
+
+
+def test_what_is_kept_between_runs_is_kept_by_homes_and_room(tmp_path: Path) -> None:
+    machine, cache = load_accelerator("meta-prototype-df"), MappingCache(tmp_path)
+    layer = Layer(k=8, c=8, p=8, q=8, partial_bits=16)
+    problems = [
+        LayerProblem(layer, machine),
+        LayerProblem(layer, machine, Homes(input="activation_local_buffer")),
+        LayerProblem(layer, machine, room_bytes={"activation_local_buffer": 48}),
+    ]
+
+    def found() -> list[SearchResult[object]]:
+        return [replace(map_layer_at(one, ENERGY, Run(), cache=cache), seconds=0) for one in problems]
+
+    first = found()
+    assert len(list(tmp_path.glob("mappings/*.json"))) == 3
+    assert len({one.objective_value for one in first}) == 3
+    assert found() == first
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("objective", MappingObjective)
+def test_the_best_of_both_is_no_worse_than_loma_or_exact_alone(seed: int, objective: MappingObjective) -> None:
+    problem = homed_toy(seed)
+    alone = [map_layer_at(problem, objective, Run(), method).objective_value for method in ("loma", "exact")]
+    found = best_mapping_at(problem, objective, Run())
+
+    assert found.objective_value == min((one for one in alone if one is not None), default=None)
+    assert (found.status is Status.INFEASIBLE) == (found.objective_value is None)
+
+
+def test_the_best_of_both_is_kept_beside_what_exact_alone_finds(tmp_path: Path) -> None:
+    machine, cache = load_accelerator("tpu-like-df"), MappingCache(tmp_path)
+    problem = LayerProblem(Layer(k=8, c=8, p=8, q=8, r=3, s=3, partial_bits=16), machine)
+    exact = [map_layer_at(problem, ENERGY, Run(), cache=cache).objective_value for _ in range(2)]
+    both = [best_mapping_at(problem, ENERGY, Run(), cache).objective_value for _ in range(2)]
+
+    assert len(list(tmp_path.glob("mappings/*.json"))) == 2
+    assert exact[0] == exact[1]
+    assert both[0] == both[1] is not None
+
+
+def test_another_method_is_refused() -> None:
+    with pytest.raises(UsageError, match="method: there is no method 'best'"):
+        map_layer_at(homed_toy(0), ENERGY, Run(), "best")
+
+
+# Lower bounds on accesses if tiles use the last access in part: no tile sizes take fewer
+
+
+def _along(value: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.array([float(value)])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_tiles_take_fewer_accesses_than_is_said_of_them_together(seed: int) -> None:
+    """Tiles may be fewer than stated, and some may be larger than counted."""
+    random, tight = Random(seed), 0
+    for _ in range(2000):
+        whole, bits, shortest = random.randint(1, 9), random.choice((1, 4, 8, 16, 24)), random.choice((8, 16, 64, 100))
+        most = whole * random.randint(1, 40)
+        least = random.choice((0, most - whole, most - 3 * whole))
+        sizes = [whole * random.randint(max(least // whole, 0), most // whole) for _ in range(random.randint(1, 9))]
+        beyond = [one * random.randint(1, 3) if one == most else one for one in sizes]
+        accesses = sum(-(-one * bits // shortest) for one in beyond)
+        tiles = _along(len(sizes) + random.randint(0, 1))
+        all_are_there = np.array([0 not in sizes and int(tiles[0]) == len(sizes)])
+        found = least_accesses(_along(most), tiles, _along(sum(sizes)), _along(whole), all_are_there, bits, shortest)[0]
+        assert whole_accesses(np.maximum(found, sum(sizes) * bits / shortest)) <= accesses
+        tight += found > sum(sizes) * bits / shortest and found == pytest.approx(accesses)
+    assert tight > 20
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_tile_takes_fewer_accesses_than_is_said_of_its_elements(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(2000):
+        whole, bits, shortest = random.randint(1, 9), random.choice((1, 4, 8, 16, 24)), random.choice((8, 16, 64, 100))
+        most = random.choice((3, 40, 600))
+        size = whole * random.randint(1, most)
+        share = least_share(_along(whole * most), _along(whole), bits, shortest)[0]
+        assert share * size <= -(-size * bits // shortest) * ROUNDED
+        assert share * ROUNDED >= bits / shortest
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_grid_of_tiles_takes_fewer_accesses_than_is_said(seed: int) -> None:
+    """Parts have up to three dimensions, and random lengths along dimensions that lack a few indices."""
+    random, tight = Random(seed), 0
+    for _ in range(600):
+        bits, shortest = random.choice((1, 4, 8, 16, 24)), random.choice((8, 16, 64, 100))
+        sides = [_side(random) for _ in range(random.randint(1, 3))]
+        tiles = sides[0][1]
+        for _, other in sides[1:]:
+            tiles = tiles.beside(other)
+        sizes = (prod(lengths) for lengths in product(*(lengths for lengths, _ in sides)))
+        accesses = sum(-(-size * bits // shortest) for size in sizes)
+        found = least_of_grid(tiles, bits, shortest)[0]
+        assert found <= accesses
+        tight += bool(tiles.sides) and found == accesses
+    assert tight > 100
+
+
+def _side(random: Random) -> tuple[list[int], PartsAlike]:
+    """Return the lengths of parts and their description, which sometimes leaves the missing indices open."""
+    parts, longest = random.randint(1, 5), random.randint(1, 9)
+    lengths, lacks = [longest] * parts, random.choice((0, 0, random.randint(0, min(10, parts * longest))))
+    for _ in range(lacks):
+        lengths[random.choice([at for at, one in enumerate(lengths) if one > 0])] -= 1
+    said = lacks if random.random() < 0.9 else inf
+    each = (_along(parts), _along(longest), _along(sum(lengths)), _along(1))
+    return lengths, PartsAlike.of_side(*each, lacks=_along(said))
+
+
+def test_of_parts_that_lack_more_than_a_few_indices_nothing_is_said_of_each() -> None:
+    each = _along(9), _along(4), _along(20), _along(1)
+    for lacks in (MOST_LACKING + 1.0, inf):
+        assert least_of_grid(PartsAlike.of_side(*each, lacks=_along(lacks)), 8, 8)[0] == 0.0
+    assert least_of_grid(PartsAlike.of_side(*each), 8, 8)[0] == 0.0

@@ -1,20 +1,24 @@
-"""`exact` beyond the even space: never above other methods, its bound never above a mapping."""
+"""The bound over all mappings, also for wide elements, held against enumeration."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import product
-from math import ceil, inf, prod
+from itertools import islice, pairwise, permutations, product
+from math import ceil, factorial, inf, prod
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+from cosa.reading import cosa_objective
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status, Stop
+from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
@@ -28,21 +32,37 @@ from onchip.bounds.layer.floors import (
 )
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
+from onchip.mapping.baselines.loma import (
+    FirstOfDefines,
+    arrangements,
+    filled_orders,
+    ranks,
+    solve_as_loma,
+    unrolled_for,
+)
+from onchip.mapping.baselines.random_search import random_orders, random_tiling
+from onchip.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
+from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.registry import EVEN_MAPPINGS, METHODS, WITHOUT_BYPASS
 from onchip.mapping.prove.bounds import bound_of_all
 from onchip.mapping.prove.wide import ended_short, refined, solve_widely
 from onchip.mapping.tile_search.exact import solve_exactly
+from onchip.mapping.tile_search.uneven import solve_uneven
+from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.tables import LayerCosts
 from onchip.model.unrolling.unrolling import all_ways, some_ways
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.mapping import verify_mapping
-from oracles.mapspace import homed_toy, lean_toy, toy
+from oracles.mapspace import all_mappings, homed_toy, lean_toy, levels_with_room, narrow_toy, toy
 from oracles.wide_mapspace import every_cost, tiny
+from support.nest_tiles import ensure_best
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
 from support.series import in_one_test, series
+
+# `exact` beyond the even space: never above other methods, its bound never above a mapping
 
 
 @pytest.mark.parametrize("seed", series((2, 0, 1), 1))
@@ -280,3 +300,155 @@ def test_what_ends_short_is_legal_and_takes_no_more_energy_than_padded(seed: int
     cost, padded = layer_cost(problem, short), layer_cost(whole, longer)
     assert cost.energy_pj <= padded.energy_pj * (1 + 1e-12)
     assert cost.latency.ideal + cost.latency.unused <= padded.latency.ideal + padded.latency.unused
+
+
+# Elements wider than a memory: it is left out, by every mapper alike, and the exact one still finds the best
+
+
+SEEDS = range(80)
+MOST_MAPPINGS = 1500
+
+
+@pytest.mark.parametrize("seed", series(SEEDS, 20))
+def test_it_finds_the_best_of_all_mappings_without_the_memories_that_are_too_narrow(seed: int) -> None:
+    ensure_best(narrow_toy(seed), MOST_MAPPINGS)
+
+
+def left_out(problem: LayerProblem) -> list[Operand]:
+    """Return each operand once per memory that holds it but has no room for an element."""
+    room = levels_with_room(problem)
+    return [
+        operand
+        for operand in Operand
+        if operand in problem.layer.operands
+        for level in problem.below_home(operand)
+        if operand in level.memory.holds and level not in room[operand]
+    ]
+
+
+@pytest.mark.slow
+def test_toys_leave_out_memories_of_every_operand() -> None:
+    problems = [narrow_toy(seed) for seed in SEEDS]
+    small = [one for one in problems if sum(1 for _ in islice(all_mappings(one), MOST_MAPPINGS + 1)) <= MOST_MAPPINGS]
+    found = Counter(operand for one in small for operand in set(left_out(one)))
+    assert len(small) >= 50
+    assert min(found[operand] for operand in Operand) >= 10, found
+
+
+def alone(seed: int) -> LayerProblem:
+    """Return the toy with the full capacity of every memory and all operands in DRAM."""
+    return replace(narrow_toy(seed), homes=Homes(), room_bytes={})
+
+
+def keeps_all_that_has_room(problem: LayerProblem, mapping: LayerMapping | None) -> bool:
+    """Return True if the mapping keeps tiles in every memory with room for an element, and in no other memory."""
+    room = levels_with_room(problem)
+    return mapping is not None and all(
+        [one.memory for one in mapping.kept(operand)] == [level.memory.name for level in room[operand]]
+        for operand in problem.layer.operands
+    )
+
+
+@pytest.mark.parametrize("seed", series(range(24), 8))
+def test_whatever_a_machine_has_no_room_for_there_is_a_best_mapping_and_none_drawn_is_better(seed: int) -> None:
+    problem, random = alone(seed), Random(seed)
+    best = METHODS["exact-even"](problem, MappingObjective.ENERGY, Run())
+    assert best.status is Status.OPTIMAL
+    assert keeps_all_that_has_room(problem, best.answer)
+    levels = len(problem.levels) + 1
+    drawn = [random_tiling(random, problem).mapping(problem, random_orders(random, levels)) for _ in range(200)]
+    assert all(keeps_all_that_has_room(problem, one) for one in drawn)
+    energies_pj = LayerCosts(problem).of(drawn).energy_pj
+    assert best.lower_bound <= 1000 * min(energies_pj) + 1
+
+
+@pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
+@pytest.mark.parametrize("seed", series(range(24), 8))
+def test_loma_and_uneven_leave_out_the_same_memories(seed: int, accounting: Accounting) -> None:
+    problem, energy = alone(seed), MappingObjective.ENERGY
+    filled = solve_as_loma(problem, energy, Run(), accounting=accounting, has_stored_room=True)
+    proven = solve_uneven(problem, energy, Run(), accounting, has_stored_room=True)
+    for one in (filled, proven):
+        assert one.answer is None or keeps_all_that_has_room(problem, one.answer)
+        assert one.answer is None or verify_mapping(problem, one.answer) == ()
+    if filled.objective_value is not None:
+        assert proven.objective_value is not None
+        assert proven.objective_value <= filled.objective_value
+
+
+SIMBA = load_accelerator("simba-cosa")
+WIDE = Layer(k=32, c=32, p=7, q=7, input_bits=32, weight_bits=32, output_bits=32, partial_bits=32)
+
+
+def test_cosa_leaves_a_register_out_that_has_no_room_for_a_weight() -> None:
+    problem = LayerProblem(WIDE, SIMBA)
+    result = solve_as_cosa(problem, Run())
+    assert result.status is Status.OPTIMAL
+    assert keeps_all_that_has_room(problem, result.answer)
+    assert result.answer is not None
+    assert verify_mapping(problem, result.answer) == ()
+    assert [one.memory for one in result.answer.weight] == ["weight_buffer"]
+    assert result.objective_value == round(cosa_objective(WIDE, SIMBA, result.answer).total * VALUE_PER_BIT)
+
+
+@pytest.mark.slow
+def test_what_was_proven_when_every_memory_had_to_keep_what_it_holds_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proof in which no memory is left out is read again."""
+    cache, energy = MappingCache(tmp_path), MappingObjective.ENERGY
+    narrow, wide = (LayerProblem(one, SIMBA) for one in (replace(WIDE, k=2, c=2, p=1), Layer(k=2, c=2, q=7)))
+    with monkeypatch.context() as before:
+        before.setattr("onchip.mapping.methods.cache.leaves_something_out", lambda *_: False)
+        for problem in (narrow, wide):
+            cache.solve(METHODS["exact"], problem, energy, Run())
+    assert cache.known(METHODS["exact"], narrow, energy, Run()) is None
+    assert cache.known(METHODS["exact"], wide, energy, Run()) is not None
+    found = cache.solve(METHODS["exact"], narrow, energy, Run())
+    again = cache.known(METHODS["exact"], narrow, energy, Run())
+    assert again is not None
+    assert again.answer == found.answer
+
+
+# The order in which DeFiNES enumerates loop orders, and its choice among equally good mappings
+
+
+FACTORS = [("K", 2), ("C", 2), ("OX", 3)]
+
+
+@pytest.mark.parametrize("size", range(6))
+def test_each_arrangement_comes_once_and_the_next_has_one_item_at_the_front(size: int) -> None:
+    for items in product(FACTORS, repeat=size):
+        every = list(arrangements(items))
+        assert len(every) == len(set(every))
+        assert set(every) == set(permutations(items))
+        for one, following in pairwise(every):
+            rest = list(following[1:])
+            assert any([*one[:at], *one[at + 1 :]] == rest and one[at] == following[0] for at in range(size))
+
+
+def test_the_order_is_that_of_its_source() -> None:
+    """Williams (SODA 2009), as E. Garrison's multipermute has it, which DeFiNES uses."""
+    assert ["".join(name for name, _ in one) for one in arrangements([("1", 0), ("2", 0), ("3", 0)])] == [
+        "321",
+        "132",
+        "312",
+        "231",
+        "123",
+        "213",
+    ]
+    twos = [("1", 0), ("1", 0), ("2", 0), ("2", 0)]
+    found = ["".join(name for name, _ in one) for one in arrangements(twos)]
+    assert found == ["2211", "1221", "2121", "1212", "1122", "2112"]
+
+
+def test_rows_have_the_numbers_of_their_orders_innermost_first() -> None:
+    problem = LayerProblem(Layer(k=64, c=4, p=8, q=4, r=3), load_accelerator("meta-prototype-df"))
+    unrolled = unrolled_for(problem, {"K": {"K": 32}, "C": {"C": 2}, "OX": {"Q": 4}, "OY": {"P": 4}})
+    chosen = next(filled_orders(problem, unrolled, 6, DEFINES))
+    rows = len(chosen.temporal_count)
+    assert rows == factorial(4)
+    numbers = [FirstOfDefines()(chosen, row) for row in range(rows)]
+    assert sorted(numbers) == list(range(rows))
+    outermost_k = ranks((("C", 2), ("FY", 3), ("K", 2), ("OY", 2)))[("C", 2), ("FY", 3), ("OY", 2), ("K", 2)]
+    assert outermost_k in numbers

@@ -1,23 +1,30 @@
-"""Lists and masks of a problem agree with each other and with the graph."""
+"""Indexed problems, and the cost of recomputation."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onchip.answer.problem import Count, Order, Problem
-from onchip.arch.memory import Memory
+from onchip.answer.problem import Count, Objective, Order, Problem, Recomputation
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Direction, Dram, Memory, Port
+from onchip.errors import AcceleratorError, UsageError
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import Operator, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.bounds import inner_peak_bytes
 from onchip.model.lifetimes.indexed import LONG_MASK, IndexedProblem, Windows, bits, mask_of
+from onchip.model.program.recomputation import recomputation_on
 from oracles.one_scratchpad import orders, random_graph
 from support.series import in_one_test
+
+# Lists and masks of a problem agree with each other and with the graph
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -168,3 +175,50 @@ def graphs(draw: st.DrawFn) -> Graph:
 @given(graphs())
 def test_it_is_what_lives_in_the_fullest_step(graph: Graph) -> None:
     assert inner_peak_bytes(graph) == plainly(graph)
+
+
+GRAPH = Graph(
+    "two",
+    (
+        Tensor("x", 12, Role.INPUT, (1, 12), 8),
+        Tensor("a", 12, Role.ACTIVATION, (1, 12), 8),
+        Tensor("y", 12, Role.OUTPUT, (1, 12), 8),
+    ),
+    (Operator("first", "Relu", ("x",), ("a",)), Operator("second", "Relu", ("a",), ("y",), stated=StatedCost(7, 2.5))),
+)
+PLAIN = Accelerator("sram", (Memory("sram", 100),))
+MACHINE = replace(
+    PLAIN, array=ComputeArray(free=4, mac_energy_pj=0.5), dram=Dram(ports=(Port(Direction.READ_WRITE, 24),))
+)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "objective", "price", "costs"),
+    [
+        (PLAIN, Objective.RECOMPUTATION, None, (12, 7)),
+        (MACHINE, Objective.RECOMPUTATION, None, (3, 7)),
+        (MACHINE, Objective.DMA_CYCLES, None, (3, 7)),
+        (MACHINE, Objective.TRAFFIC, None, (9, 21)),
+        (MACHINE, Objective.DMA_ENERGY, None, (6000, 2500)),
+        (PLAIN, Objective.TRAFFIC, 500_000.0, (6, 4)),
+        (MACHINE, Objective.TRAFFIC, 0.0, (0, 0)),
+    ],
+)
+def test_a_further_run_costs_cycles_energy_or_the_bytes_of_dram_s_time(
+    accelerator: Accelerator, objective: Objective, price: float | None, costs: tuple[int, int]
+) -> None:
+    found = recomputation_on(accelerator, GRAPH, objective, price=price)
+    assert tuple(found.cost(operator) for operator in GRAPH.operators) == costs
+
+
+def test_what_nothing_says_is_refused() -> None:
+    with pytest.raises(UsageError, match="DRAM bandwidth"):
+        recomputation_on(PLAIN, GRAPH, Objective.TRAFFIC)
+    with pytest.raises(AcceleratorError, match="what energy operator 'first' takes"):
+        recomputation_on(PLAIN, GRAPH, Objective.DMA_ENERGY)
+    with pytest.raises(UsageError, match=r"-1\.0 is invalid"):
+        recomputation_on(MACHINE, GRAPH, Objective.TRAFFIC, price=-1.0)
+    with pytest.raises(UsageError, match="counts cycles as they are"):
+        recomputation_on(MACHINE, GRAPH, Objective.RECOMPUTATION, price=1.0)
+    with pytest.raises(UsageError, match=r"costs\.f is -1"):
+        Recomputation({"f": -1})

@@ -80,7 +80,7 @@ OVERFLOW_REFUSALS = (
 
 def test_every_rule_has_a_refusal() -> None:
     counts = {Rule.ARENA_MISCOUNTED, Rule.OUTSIDE_MISCOUNTED}
-    # Refusals of these are in tests/contract: test_fixed_offsets.py and test_static_packing.py.
+    # Refusals of these are in tests/contract: test_packing.py and test_static_packing.py.
     reported = reported_by("packing") - {Rule.FIXED_MOVED, Rule.NO_SUCH_MEMORY, Rule.NOT_HELD}
     assert {refusal.rule for refusal in OVERFLOW_REFUSALS} == reported - {Rule.ARENA_MISCOUNTED}
     assert {refusal.rule for refusal in REFUSALS} == reported - counts

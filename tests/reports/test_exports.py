@@ -1,23 +1,26 @@
-"""Chrome traces and CSV tables of plans can be read back."""
+"""Exports of plans, their execution, and the progress line."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given, settings
 
+from onchip.answer.document import PlanDocument, Reading, Source
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.api.run import timeline_of
 from onchip.errors import PlanError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.model.timeline.activity import array_waits
+from onchip.reports.execution import Execution, execution_object
 from onchip.reports.exports import (
     TraceSpan,
     residencies_to_csv,
@@ -27,9 +30,18 @@ from onchip.reports.exports import (
     traced_waits,
     transfers_to_csv,
 )
+from onchip.reports.program.outcome import Check
+from onchip.reports.shared import output
+from onchip.reports.shared.output import CLEAR_LINE, COLUMNS, ProgressLine
+from onchip.search.budget.limits import Progress
+from onchip.simulate.machine import MachineRun
+from onchip.verify.verifier import verify
 from support.exported import BY_HAND, figures_of, planned, put_together
 from support.programs import CHAIN, HELD, SPILLED, graph, sram
 from support.several import LINKED, REQUESTS, real_plan
+
+# Chrome traces and CSV tables of plans can be read back
+
 
 Event: TypeAlias = dict[str, Any]
 PHASES = {"X", "C", "M"}
@@ -322,3 +334,167 @@ def test_a_move_names_both_scratchpads_and_what_it_began() -> None:
     assert (move["tensor"], move["source"], move["target"]) == ("a", "outputs", "inputs")
     began = {(row["tensor"], row["memory"]): row["began"] for row in residencies}
     assert (began["a", "outputs"], began["a", "inputs"]) == ("computed", "moved")
+
+
+@pytest.fixture
+def execution() -> Execution:
+    """Return a legal plan with a move of three bytes, and a run with the transfers that the verifier computes."""
+    source = Source(HELD.problem.graph.name)
+    verdict = verify(HELD.problem, HELD.plan)
+    check = Check(PlanDocument(source, source, Reading(), HELD.plan), HELD.problem, "", verdict)
+    figures = verdict.figures
+    run = MachineRun(figures.loads, figures.write_backs, figures.moved, 4, None, {})
+    return Execution(check, "made up", (run,))
+
+
+def test_a_run_that_moved_what_was_planned_is_right(execution: Execution) -> None:
+    assert execution.is_right
+    assert execution_object(execution)["right"] is True
+
+
+@pytest.mark.parametrize("what", ["loads", "write_backs", "moved"])
+def test_a_run_that_moved_anything_else_is_not(execution: Execution, what: str) -> None:
+    assert execution.run is not None
+    other = replace(execution.run, **{what: getattr(execution.run, what) + 1})
+
+    assert not replace(execution, runs=(execution.run, other)).bytes_agree
+    assert not replace(execution, runs=(execution.run, other)).is_right
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@dataclass
+class Clock:
+    """A clock that stands still."""
+
+    seconds: float = 1.25
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def text_of(*told: Progress, limit_seconds: float | None = None) -> str:
+    line = ProgressLine(Terminal(), Clock(), limit_seconds)
+    with line.during("searching"):
+        for progress in told:
+            line.hear(progress)
+        return line.text.strip()
+
+
+def drawn_in(seconds: float, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> str:
+    """Return the stream after a phase that reports no progress, with lines drawn every millisecond."""
+    monkeypatch.setattr(output, "SECONDS_BETWEEN_TICKS", 0.001)
+    line = ProgressLine(stream, Clock())
+    with line.during("reading"):
+        deadline = time.perf_counter() + seconds
+        while "reading" not in stream.getvalue() and time.perf_counter() < deadline:
+            time.sleep(0.001)
+    return stream.getvalue()
+
+
+def test_a_terminal_sees_the_phase_the_answer_the_bound_and_the_gap() -> None:
+    terminal = Terminal()
+    ProgressLine(terminal, Clock()).hear(Progress(0.0, 4096, 1024, "search"))
+
+    assert "1.2 s  search: best 4,096, bound 1,024, gap 75.0%" in terminal.getvalue()
+    assert "\n" not in terminal.getvalue()
+
+
+def test_the_limit_stands_beside_the_time() -> None:
+    assert text_of(Progress(0.0, 4, 4, "search"), limit_seconds=60.0).startswith("1.2 s of 60 s  search: best 4")
+
+
+FOUND = Progress(0.0, 4096, 1024, "search")
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ([], "1.2 s  searching"),
+        (
+            [Progress(0.0, 4096, 0, "first plan"), Progress(9.0, None, 1024, "search")],
+            "best 4,096, bound 1,024, gap 75.0%",
+        ),
+        ([FOUND, Progress(9.0, 8192, 512, "another")], "another: best 4,096, bound 1,024, gap 75.0%"),
+        ([Progress(0.0, None, 0, "search")], "search: no answer yet"),
+        ([Progress(0.0, None, 7, "search")], "search: no answer yet, bound 7"),
+        ([Progress(0.0, 0, 0, "search")], "best 0, bound 0, gap 0.0%"),
+        ([Progress(0.0, 4096, 1024, "x" * 200)], "x…: best 4,096, bound 1,024, gap 75.0%"),
+        ([Progress(0.0, 8, 2, "layer 1 of 2, \x1b[2J\n")], "layer 1 of 2, ?[2J?: best 8, bound 2, gap 75.0%"),
+    ],
+)
+def test_the_best_answer_and_bound_of_all_phases_are_shown(told: list[Progress], shown: str) -> None:
+    text = text_of(*told)
+    assert text.endswith(shown)
+    assert len(text) < COLUMNS
+
+
+def test_a_phase_within_another_stands_in_its_place_while_it_lasts() -> None:
+    line = ProgressLine(Terminal(), Clock())
+    with line.during("planning"):
+        with line.during("searching"):
+            line.hear(Progress(0.0, 8, 2, "46 states"))
+            assert "46 states: best 8" in line.text
+        assert "planning: best 8, bound 2" in line.text
+
+
+def test_updates_in_quick_succession_are_not_all_shown() -> None:
+    terminal = Terminal()
+    line = ProgressLine(terminal)
+    for best in range(1000):
+        line.hear(Progress(0.0, best, 0, "search"))
+
+    assert terminal.getvalue().count("search") < 20
+
+
+def test_work_that_tells_nothing_is_seen_to_go_on_until_the_line_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = drawn_in(60.0, monkeypatch, Terminal())
+    assert "1.2 s  reading" in drawn
+    assert drawn.endswith(CLEAR_LINE)
+
+
+def test_the_line_is_taken_away_where_a_phase_fails() -> None:
+    terminal = Terminal()
+    with pytest.raises(ValueError, match="nonsense"):
+        _fail_while_shown(ProgressLine(terminal))
+
+    assert terminal.getvalue().endswith(CLEAR_LINE)
+
+
+def test_a_phase_that_is_over_at_once_shows_nothing() -> None:
+    terminal = Terminal()
+    with ProgressLine(terminal).during("reading"):
+        pass
+
+    assert terminal.getvalue() == ""
+
+
+def test_a_file_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    line = ProgressLine(file)
+    with line.during("searching"):
+        line.hear(Progress(0.0, 4, 1, "search"))
+
+    assert file.getvalue() == ""
+    assert drawn_in(0.02, monkeypatch, file) == ""
+
+
+def test_a_terminal_that_goes_away_takes_nothing_with_it() -> None:
+    terminal = Terminal()
+    line = ProgressLine(terminal)
+    with line.during("searching"):
+        line.hear(Progress(0.0, 4, 1, "search"))
+        terminal.write = _gone  # type: ignore[method-assign]
+
+
+def _gone(_text: str) -> int:
+    raise OSError("it went away")
+
+
+def _fail_while_shown(line: ProgressLine) -> None:
+    with line.during("reading"):
+        line.hear(Progress(0.0, None, 0, "search"))
+        raise ValueError("nonsense")

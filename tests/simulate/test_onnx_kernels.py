@@ -1,14 +1,21 @@
-"""ONNX operators run by onnxruntime: views, constants, several outputs, quantised weights, copies."""
+"""Kernels of ONNX models: in tiles, of every kind, and seeded ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, numpy_helper
+from onnx.backend.test.case.node import collect_testcases
+from onnx.backend.test.case.test_case import TestCase
 from onnx.helper import make_node
 
 from onchip.answer.bindings import Bindings
@@ -19,12 +26,32 @@ from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import GraphError, InputError
 from onchip.formats.onnx.program import aligned
-from onchip.ir.tensor import Role
-from onchip.simulate.kernels.onnx_kernels import OnnxKernels, relative_difference
+from onchip.formats.own.graph_json import bundled_networks
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.bounds import greatest_need
+from onchip.search.budget.limits import Limits
+from onchip.simulate.kernel_protocol import Bytes, SeededKernels
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels, OnnxTileKernels, relative_difference
 from onchip.simulate.machine import run_in_given_order, run_plan_on_machine
+from onchip.verify.verifier import verify
+from support.diamond import Program
 from support.onnx_networks import LIGHT_MODELS, integers, model, value
 from support.onnx_runs import run_model, saved
+from support.runs import run_seeded
 from support.series import in_one_test, series
+from support.small_schedules import schedule_check_and_run
+from support.tflite_models import (
+    TfliteModel,
+    a_network_of_many_kinds,
+    a_network_of_what_moves_elements,
+    bytes_side_by_side,
+)
+from support.tiled import tiled_to_fit
+
+# ONNX operators run by onnxruntime: views, constants, several outputs, quantised weights, copies
+
 
 LIGHT = {path.stem.removeprefix("light_"): path for path in LIGHT_MODELS}
 
@@ -258,3 +285,250 @@ def test_a_relative_difference_is_by_the_greatest_value(
     found: list[float], expected: list[float], difference: float
 ) -> None:
     assert relative_difference(np.array(found), np.array(expected)) == difference
+
+
+# Tiles of an ONNX model's operators, run by onnxruntime, give the values of the whole model
+
+
+def constant_of_tiles(name: str, *shape: int) -> TensorProto:
+    return numpy_helper.from_array(np.random.default_rng(0).standard_normal(shape).astype("float32"), name)
+
+
+def saved_network(folder: Path) -> Path:
+    """Save a convolution with an activation, a pool, an Add, a Concat and a product with a square matrix."""
+    nodes = [
+        make_node("Conv", ["x", "w", "b"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        make_node("Relu", ["c"], ["r"], "relu"),
+        make_node("AveragePool", ["r"], ["p"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        make_node("Sigmoid", ["p"], ["s"], "sigmoid"),
+        make_node("Concat", ["p", "s"], ["j"], "concat", axis=1),
+        make_node("GlobalAveragePool", ["j"], ["g"], "mean"),
+        make_node("Flatten", ["g"], ["f"], "flatten"),
+        make_node("Gemm", ["f", "m"], ["y"], "product"),
+    ]
+    weights = [constant_of_tiles("w", 16, 3, 3, 3), constant_of_tiles("b", 16), constant_of_tiles("m", 32, 32)]
+    path = folder / "network.onnx"
+    network = model(nodes, [value("x", [1, 3, 12, 10])], ["y"], weights)
+    path.write_bytes(network.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("count", Count)
+@pytest.mark.parametrize("granularity", Granularity)
+def test_tiles_of_a_model_give_what_the_model_gives(tmp_path: Path, count: Count, granularity: Granularity) -> None:
+    path = saved_network(tmp_path)
+    whole = read_network(str(path), Reading(count=count, granularity=granularity))
+    problem = Problem(whole, (Memory("sram", 1000), Memory("other", 700)), count=count)
+    tiled = replace(problem, graph=tiled_to_fit(problem, is_model=True))
+    assert len(tiled.graph.operators) > len(whole.operators) + 5
+    kernels = OnnxTileKernels(tiled.graph, whole, OnnxKernels(whole, path, Bindings()))
+    inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.graph.with_role(Role.INPUT)}
+    outputs = run_in_given_order(tiled, kernels, inputs).outputs
+    assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
+
+
+@pytest.mark.parametrize(("operands", "tiles"), [(["x", "m"], 2), (["m", "x"], 3)])
+def test_a_product_of_squares_is_cut_by_rows_only_if_its_input_stands_on_the_left(
+    tmp_path: Path, operands: list[str], tiles: int
+) -> None:
+    path = tmp_path / "network.onnx"
+    nodes = [make_node("MatMul", operands, ["y"], "product")]
+    path.write_bytes(model(nodes, [value("x", [3, 4, 4])], ["y"], [constant_of_tiles("m", 4, 4)]).SerializeToString())
+    whole = read_network(str(path), Reading())
+    problem = Problem(whole, (Memory("sram", 192),))
+    tiled = replace(problem, graph=tiled_to_fit(problem, is_model=True))
+    assert len(tiled.graph.operators) == tiles
+    kernels = OnnxTileKernels(tiled.graph, whole, OnnxKernels(whole, path, Bindings()))
+    inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.graph.with_role(Role.INPUT)}
+    outputs = run_in_given_order(tiled, kernels, inputs).outputs
+    assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
+
+
+def test_a_band_of_an_input_is_a_region_of_what_is_handed_in(tmp_path: Path) -> None:
+    path = saved_network(tmp_path)
+    whole = read_network(str(path), Reading())
+    problem = Problem(whole, (Memory("sram", 1000),))
+    graph = tiled_to_fit(problem, is_model=True)
+    kernels = OnnxTileKernels(graph, whole, OnnxKernels(whole, path, Bindings()))
+    band = graph.with_role(Role.INPUT)[1]
+    assert band.region is not None
+    array = np.arange(360, dtype=np.float32).reshape(1, 3, 12, 10)
+    expected = array[tuple(slice(*each) for each in band.region)].reshape(-1)
+    assert np.array_equal(kernels.given_input(band, array).view(np.float32), expected)
+
+
+# Schedules of a tiny network for each kind of operator: legal, and a run equals the reference
+
+
+FOLDER = Path(__file__).parents[1] / "data/tflite"
+PARTS: Final = 8
+"""The number of parts of the test over ONNX's kinds."""
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[tuple[str, TestCase]]:
+    """Return the first of onnx's own one-node test models for each kind."""
+    found: dict[str, TestCase] = {}
+    with warnings.catch_warnings(action="ignore"):  # warnings about the models' values
+        for case in collect_testcases(None):
+            nodes = [] if case.model is None else case.model.graph.node
+            if len(nodes) == 1:
+                found.setdefault(nodes[0].op_type, case)
+    return sorted(found.items())
+
+
+def with_constants(case: TestCase) -> onnx.ModelProto:
+    """Return the model with all inputs but the first as constants, if their values are tensors."""
+    network = onnx.ModelProto()
+    if case.model is not None:
+        network.CopyFrom(case.model)
+    values = case.data_sets[0][0][1:] if case.data_sets else []
+    if values and all(hasattr(each, "dtype") for each in values):
+        names = [one.name for one in network.graph.input[1:]]
+        del network.graph.input[1:]
+        network.graph.initializer.extend(map(numpy_helper.from_array, values, names))
+    return network
+
+
+def stated(bits: int | None) -> tuple[object, ...]:
+    """Return the option for bits; without any, elements have the model's own types."""
+    return () if bits is None else ("--bits", bits)
+
+
+def runs_or_is_refused(onchip: Program, path: Path, folder: Path, bits: int | None) -> None:
+    """Check that a network runs, or that `schedule` or `run` refuses it with exit code 2."""
+    answer = folder / "schedule.json"
+    ended = onchip("schedule", path, "--accelerator", "simba", *stated(bits), "--no-cache", "-o", answer)
+    assert ended.code in (0, 2), (path.name, ended.err)
+    if ended.code == 0:
+        assert onchip("check", answer, path).code == 0, path.name
+        run = onchip("run", answer, path)
+        assert run.code in (0, 2), (path.name, run.out, run.err)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bits", [None, 8])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_operators_of_onnx_are_scheduled_and_run(
+    part: int, bits: int | None, cases: list[tuple[str, TestCase]], onchip: Program, tmp_path: Path
+) -> None:
+    for kind, case in cases[part::PARTS]:
+        for name, network in (("inputs", case.model), ("constants", with_constants(case))):
+            path = tmp_path / f"{kind}.{name}.onnx"
+            assert network is not None
+            onnx.save(network, path)
+            runs_or_is_refused(onchip, path, tmp_path, bits)
+
+
+@pytest.mark.parametrize("bits", series([8, None], 1))
+@pytest.mark.parametrize(
+    "make", series([a_network_of_what_moves_elements, bytes_side_by_side, a_network_of_many_kinds], 2)
+)
+def test_operators_of_tflite_are_scheduled_and_run(
+    make: Callable[[], TfliteModel], bits: int | None, onchip: Program, tmp_path: Path
+) -> None:
+    path = make().write(tmp_path / "network.tflite")
+    schedule_check_and_run(onchip, path, tmp_path, "simba", *stated(bits), "--time-limit", "2")
+
+
+def test_a_transposed_convolution_that_reads_its_output_shape_runs(onchip: Program, tmp_path: Path) -> None:
+    schedule_check_and_run(onchip, FOLDER / "seanet_transpose_conv2.tflite", tmp_path, "simba")
+
+
+# Made-up kernels: any byte read from a wrong place shows, and every bundled network runs
+
+
+SIZES = st.integers(1, 40)
+QUICKLY_PLANNED = ("darts_v2", "densenet121", "lenet5", "lstm", "minerva", "mobilenetv1", "transformer", "vgg_cifar")
+
+
+def graph(kind: str, read_bytes: tuple[int, ...], written_bytes: int) -> Graph:
+    inputs = tuple(Tensor(f"x{index}", size, Role.INPUT) for index, size in enumerate(read_bytes))
+    operator = Operator("op", kind, tuple(tensor.name for tensor in inputs), ("y",))
+    return Graph("one", (*inputs, Tensor("y", written_bytes, Role.OUTPUT)), (operator,))
+
+
+def run(network: Graph, operands: dict[str, Bytes], seed: int = 0) -> Bytes:
+    return SeededKernels(network, seed).run(network.operators[0], operands)["y"]
+
+
+def operands_of(network: Graph) -> dict[str, Bytes]:
+    kernels = SeededKernels(network)
+    return {tensor.name: kernels.network_input(tensor).copy() for tensor in network.with_role(Role.INPUT)}
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Graph:
+    kind = draw(st.sampled_from(("Conv", "Add", "Concat", "Unheard")))
+    sizes = draw(st.lists(SIZES, min_size=1, max_size=3))
+    if kind == "Add":
+        return graph(kind, tuple(sizes[:1] * len(sizes)), sizes[0])
+    if kind == "Concat":
+        return graph(kind, tuple(sizes), sum(sizes))
+    return graph(kind, tuple(sizes), draw(st.integers(8, 40)))
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(networks(), st.data())
+def test_any_byte_changed_shows(network: Graph, data: st.DataObject) -> None:
+    operands = operands_of(network)
+    before = run(network, operands)
+    name = data.draw(st.sampled_from(sorted(operands)))
+    at = data.draw(st.integers(0, len(operands[name]) - 1))
+    operands[name][at] ^= data.draw(st.integers(1, 255))
+    if network.tensor["y"].size_bytes >= 8:  # two results with fewer bytes may well be equal
+        assert not np.array_equal(before, run(network, operands))
+
+
+@settings(max_examples=100, deadline=None)
+@given(networks())
+def test_bytes_from_one_place_on_show(network: Graph) -> None:
+    assume(network.tensor["y"].size_bytes >= 8)
+    operands = operands_of(network)
+    shifted = {name: np.roll(content, 1) for name, content in operands.items()}
+    assume(any(not np.array_equal(shifted[name], operands[name]) for name in operands))
+    assert not np.array_equal(run(network, operands), run(network, shifted))
+
+
+def test_the_same_seed_gives_the_same_values_and_another_seed_others() -> None:
+    network = graph("Conv", (16,), 16)
+    operands = operands_of(network)
+    assert np.array_equal(run(network, operands), run(network, operands))
+    assert not np.array_equal(run(network, operands), run(network, operands, seed=1))
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+def test_values_are_finite_numbers_and_never_the_fill(kind: str) -> None:
+    network = graph("Conv", (64,), 64 * 1024)
+    written = run(network, operands_of(network))
+    assert np.isfinite(written.view(kind)).all()
+    assert (np.abs(written.view(kind)) < 2).all()
+    assert 0xFF not in written
+
+
+def test_an_input_handed_in_must_have_the_tensors_bytes() -> None:
+    network = graph("Conv", (16,), 16)
+    kernels = SeededKernels(network)
+    assert len(kernels.given_input(network.tensor["x0"], np.zeros((2, 2), np.float32))) == 16
+    with pytest.raises(InputError, match="holds 4 bytes"):
+        kernels.given_input(network.tensor["x0"], np.zeros(4, np.uint8))
+
+
+@pytest.mark.parametrize(
+    "network",
+    [pytest.param(name, marks=[] if name in QUICKLY_PLANNED else [pytest.mark.slow]) for name in bundled_networks()],
+)
+def test_a_plan_of_each_bundled_network_at_its_least_capacity_runs(network: str) -> None:
+    plan_runs(read_network(network, Reading(bits=8)))
+
+
+def plan_runs(network: Graph) -> None:
+    need = greatest_need(Problem(network, (Memory("sram", 2**40),))).need_bytes
+    problem = Problem(network, (Memory("sram", need),))
+    plan = plan_problem(problem, limits=Limits(time_limit_seconds=2)).answer
+    assert plan is not None
+    machine = run_seeded(problem, plan)
+    figures = verify(problem, plan).figures
+    assert machine.difference is None
+    assert (machine.loads, machine.write_backs) == (figures.loads, figures.write_backs)

@@ -1,4 +1,4 @@
-"""The store: rows are complete, unique, written by one process at a time, and not confused with other files."""
+"""The store of points, also if it is damaged."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from onchip.errors import InputError, OnchipError
 from onchip.sweeps.point import PointAnswer, PointFigures, PointStatus
 from onchip.sweeps.store import Store
 from support.swept_points import at_once, point_of
+
+# The store: rows are complete, unique, written by one process at a time, and not confused with other files
+
 
 POINTS = tuple(point_of(key, {"size": at, "kind": "x"}) for at, key in enumerate("abc"))
 BY_KEY = {point.key: point for point in POINTS}
@@ -170,3 +173,45 @@ def test_of_a_store_that_is_written_the_newest_is_read_where_nothing_can_be_writ
         writer.put({"a": at_once(POINTS[0])}, BY_KEY)
         with Store.for_reading(path) as reader:
             assert [row.key for row in reader.rows()] == ["a"]
+
+
+# A damaged store is refused as unsound, for any damage; a full disk is a different error
+
+
+POINT = point_of("a", {"size": 1})
+DAMAGES = {
+    "a status that is not known": "UPDATE points SET status = 'GREAT'",
+    "text that is not UTF-8": "UPDATE points SET status = CAST(x'ff' AS TEXT)",
+    "a unit that is not UTF-8": "UPDATE points SET unit = CAST(x'fffe' AS TEXT)",
+    "a number that is text": "UPDATE points SET objective_value = 'many'",
+    "a bound above the objective": "UPDATE points SET lower_bound = objective_value + 1",
+    "a table without a column": "ALTER TABLE points DROP COLUMN reason",
+    "a table that is gone": "DROP TABLE points",
+}
+
+
+def damaged(folder: Path, statement: str) -> Path:
+    path = folder / "points.db"
+    with Store.for_writing(path) as store:
+        store.add_study("study", [POINT])
+        store.put({"a": at_once(POINT)}, {"a": POINT})
+    database = sqlite3.connect(path)
+    database.execute(statement)
+    database.commit()
+    database.close()
+    return path
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_sweep_does_not_resume_from_a_damaged_store(damage: str, tmp_path: Path) -> None:
+    path = damaged(tmp_path, DAMAGES[damage])
+    with Store.for_writing(path) as store, pytest.raises(InputError, match="the store is not sound") as caught:
+        store.known(["a"])
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_rows_of_a_damaged_store_are_not_shown(damage: str, tmp_path: Path) -> None:
+    path = damaged(tmp_path, DAMAGES[damage])
+    with Store.for_reading(path) as store, pytest.raises(InputError, match="the store is not sound"):
+        list(store.rows())

@@ -3,7 +3,7 @@
 // Terms. A gap is a range of steps in which a tensor is idle. It stays and takes its units in each step, or leaves and
 // costs its load, and its store if the tensor has not left in an earlier gap. A state holds the open gaps that stay,
 // and the tensors with further gaps that have left before. Of two paths to a state only the cheaper one matters.
-// `tests/contract/test_idle_gaps.py` has a plain version.
+// `tests/contract/test_evictions.py` has a plain version.
 
 #pragma once
 
