@@ -1,6 +1,7 @@
 """Random ONNX models of one node, by operator kind, with the arrays to run them on.
 
-Attributes and shapes are mostly legal. A model that onnxruntime refuses gives no information about shapes.
+ONNX has tests for the kinds that are not drawn here. Attributes and shapes are mostly legal. A model that onnxruntime
+refuses gives no information about shapes.
 """
 
 from __future__ import annotations

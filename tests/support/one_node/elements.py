@@ -77,18 +77,6 @@ def cast(node: OneNode) -> None:
     node.set(to=int(node.one_of(1, 2, 3, 5, 6, 7, 9, 10, 11)))
 
 
-@draws("BitCast")
-def bit_cast(node: OneNode) -> None:
-    node.feed(node.shape(1))
-    node.set(to=int(node.one_of(1, 6, 12)))
-
-
-@draws("CastLike")
-def cast_like(node: OneNode) -> None:
-    node.feed(node.shape())
-    node.feed(node.shape(), node.one_of(np.int32, np.uint8, np.float64))
-
-
 @draws("Dropout")
 def dropout(node: OneNode) -> None:
     node.feed(node.shape(1))
@@ -100,22 +88,6 @@ def softmax(node: OneNode) -> None:
     shape = node.shape(1)
     node.feed(shape)
     node.maybe(axis=node.axis(len(shape), negative=node.opset >= 11))
-
-
-@draws("CumSum CumProd")
-def cumulative(node: OneNode) -> None:
-    shape = node.shape(1)
-    node.feed(shape)
-    node.state(node.axis(len(shape)))
-    node.maybe(exclusive=1, reverse=1)
-
-
-@draws("Trilu")
-def triangle(node: OneNode) -> None:
-    node.feed(node.shape(2))
-    if node.chance():
-        node.state(node.integer(-2, 2))
-    node.maybe(upper=node.integer(0, 1))
 
 
 @draws("QuantizeLinear DequantizeLinear")
@@ -213,15 +185,3 @@ def plain_norm(node: OneNode) -> None:
         node.maybe(axis=node.axis(4), p=node.integer(1, 2))
     else:
         node.maybe(axes=[0, 2, 3])
-
-
-@draws("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss")
-def loss(node: OneNode) -> None:
-    shape = node.shape(2)
-    node.feed(shape)
-    node.feed([shape[0], *shape[2:]], np.int64, shape[1])
-    if node.chance():
-        node.weight([shape[1]])
-    node.maybe(reduction=node.one_of("none", "mean", "sum"))
-    if node.kind == "SoftmaxCrossEntropyLoss":
-        node.outputs = node.integer(1, 2)

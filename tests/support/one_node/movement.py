@@ -3,70 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import numpy_helper
 
-from support.one_node.node import OneNode, broadcast_pair, draws, state_axes
-
-
-@draws("Reshape")
-def reshaped(node: OneNode) -> None:
-    shape = node.shape(1)
-    node.feed(shape)
-    factors = list(shape)
-    node.random.shuffle(factors)
-    target: list[int] = []
-    for size in factors:
-        if target and node.chance(0.4):
-            target[-1] *= size
-        else:
-            target.append(size)
-    if node.chance(0.3):
-        target = [0 if at < len(shape) and size == shape[at] else size for at, size in enumerate(target)]
-    if node.chance(0.4):
-        target[node.integer(0, len(target) - 1)] = -1
-    if node.chance(0.2):
-        target.insert(node.integer(0, len(target)), 1)
-    node.state(target)
-    if node.opset >= 14 and 0 not in target:
-        node.maybe(allowzero=1)
-
-
-@draws("Flatten")
-def flattened(node: OneNode) -> None:
-    shape = node.shape(1)
-    node.feed(shape)
-    node.maybe(axis=node.integer(-len(shape) if node.opset >= 11 else 0, len(shape)))
-
-
-@draws("Squeeze")
-def squeezed(node: OneNode) -> None:
-    shape = [1 if node.chance() else size for size in node.shape(1, 5)]
-    node.feed(shape)
-    ones = [at for at, size in enumerate(shape) if size == 1]
-    axes = node.random.sample(ones, node.integer(0, len(ones)))
-    if node.opset >= 11:
-        axes = [axis - len(shape) if node.chance(0.3) else axis for axis in axes]
-    if node.opset < 13:
-        axes.sort(key=lambda axis: axis % len(shape))  # onnxruntime ignores some of the others
-    state_axes(node, axes, 13)
-
-
-@draws("Unsqueeze")
-def unsqueezed(node: OneNode) -> None:
-    shape, count = node.shape(0, 3), node.integer(1, 3)
-    rank = len(shape) + count
-    axes = node.random.sample(range(rank), count)
-    node.feed(shape)
-    if node.opset >= 11:
-        axes = [axis - rank if node.chance(0.3) else axis for axis in axes]
-    state_axes(node, axes, 13)
-
-
-@draws("Transpose")
-def transposed(node: OneNode) -> None:
-    shape = node.shape(1)
-    node.feed(shape)
-    node.maybe(perm=node.random.sample(range(len(shape)), len(shape)))
+from support.one_node.node import OneNode, broadcast_pair, draws
 
 
 @draws("Expand")
@@ -157,36 +95,6 @@ def gathered(node: OneNode) -> None:
         node.set(axis=axis)
 
 
-@draws("GatherND")
-def gathered_points(node: OneNode) -> None:
-    shape = node.shape(1)
-    batch = node.integer(0, len(shape) - 1) if node.opset >= 12 else 0
-    node.feed(shape)
-    deep = node.integer(1, len(shape) - batch)
-    node.weight([*shape[:batch], *node.shape(0 if batch else 1, 2), deep], np.int64, 1)
-    if batch:
-        node.set(batch_dims=batch)
-
-
-@draws("Scatter ScatterElements")
-def scattered(node: OneNode) -> None:
-    shape = node.shape(1)
-    part = [node.integer(1, size) for size in shape]
-    node.feed(shape)
-    node.weight(part, np.int64, 1)
-    node.feed(part)
-    node.maybe(axis=node.axis(len(shape), negative=False))
-
-
-@draws("ScatterND")
-def scattered_points(node: OneNode) -> None:
-    shape = node.shape(1)
-    deep, many = node.integer(1, len(shape)), node.shape(1, 2)
-    node.feed(shape)
-    node.weight([*many, deep], np.int64, 1)
-    node.feed([*many, *shape[deep:]])
-
-
 @draws("Pad")
 def padded(node: OneNode) -> None:
     shape = node.integers(node.integer(1, 4), 3, 6)
@@ -257,15 +165,6 @@ def blocks(node: OneNode) -> None:
     node.set(blocksize=block)
 
 
-@draws("CenterCropPad")
-def centred(node: OneNode) -> None:
-    shape = node.shape(1)
-    axes = node.axes(len(shape), 1) if node.chance() else None
-    node.feed(shape)
-    node.state(node.integers(len(axes or shape), 1, 8))
-    node.set(axes=axes)
-
-
 @draws("Compress")
 def compressed(node: OneNode) -> None:
     shape = node.shape(1)
@@ -274,16 +173,6 @@ def compressed(node: OneNode) -> None:
     length = node.integer(1, int(np.prod(shape)) if axis is None else shape[axis])
     node.state([True, *(node.chance() for _ in range(length - 1))], np.bool_)
     node.set(axis=axis)
-
-
-@draws("OneHot")
-def one_hot(node: OneNode) -> None:
-    shape = node.shape(1, 3)
-    node.weight(shape, np.int64)
-    depth = node.integer(1, 6)
-    node.state(depth if node.chance() else [depth])
-    node.state([0, 1], np.float32)
-    node.maybe(axis=node.integer(-len(shape) - 1, len(shape)))
 
 
 @draws("TopK")
@@ -298,6 +187,29 @@ def top(node: OneNode) -> None:
         node.set(k=count)
     else:
         node.state([count])
+
+
+@draws("Range")
+def numbers(node: OneNode) -> None:
+    dtype = node.one_of(np.int64, np.int32, np.float32, np.float64)
+    start, step = node.integer(-5, 5), node.one_of(-3, -2, -1, 1, 2, 3)
+    if dtype in (np.float32, np.float64):
+        step = step * node.one_of(0.1, 0.3, 0.7, 1)
+    limit = start + step * node.integer(1, 9) + node.one_of(0, 1 if step > 0 else -1)
+    for number in (start, limit, step):
+        node.state(number, dtype)
+
+
+@draws("RandomNormal RandomUniform")
+def random_numbers(node: OneNode) -> None:
+    node.set(shape=node.shape(1))
+    node.maybe(dtype=int(node.one_of(1, 11)))
+
+
+@draws("Multinomial")
+def multinomial(node: OneNode) -> None:
+    node.feed(node.integers(2, 1, 4))
+    node.maybe(sample_size=node.integer(1, 5), dtype=int(node.one_of(6, 7)))
 
 
 @draws("NonZero Unique")
@@ -316,78 +228,3 @@ def boxes(node: OneNode) -> None:
     node.feed([images, classes, count])
     node.state(node.integer(1, 4))
     node.state(0.5, np.float32)
-
-
-@draws("ReverseSequence")
-def reversed_sequences(node: OneNode) -> None:
-    shape = node.shape(2)
-    time = node.integer(0, 1)
-    node.feed(shape)
-    node.take(np.ones(shape[1 - time], np.int64), constant=node.chance())
-    node.set(time_axis=time, batch_axis=1 - time)
-
-
-@draws("EyeLike")
-def eye(node: OneNode) -> None:
-    node.feed(node.integers(2, 1, 6))
-    node.maybe(k=node.integer(-2, 2), dtype=int(node.one_of(1, 7, 11)))
-
-
-@draws("Range")
-def numbers(node: OneNode) -> None:
-    dtype = node.one_of(np.int64, np.int32, np.float32, np.float64)
-    start, step = node.integer(-5, 5), node.one_of(-3, -2, -1, 1, 2, 3)
-    if dtype in (np.float32, np.float64):
-        step = step * node.one_of(0.1, 0.3, 0.7, 1)
-    limit = start + step * node.integer(1, 9) + node.one_of(0, 1 if step > 0 else -1)
-    for number in (start, limit, step):
-        node.state(number, dtype)
-
-
-@draws("ConstantOfShape")
-def filled(node: OneNode) -> None:
-    node.state(node.shape(0))
-    dtype = node.one_of(np.float32, np.int64, np.uint8)
-    node.maybe(value=numpy_helper.from_array(np.array([1], dtype)))
-
-
-@draws("Constant")
-def stated(node: OneNode) -> None:
-    kind = (
-        node.one_of("value", "value_int", "value_ints", "value_float", "value_floats") if node.opset >= 12 else "value"
-    )
-    values = {
-        "value": numpy_helper.from_array(node.values(node.shape())),
-        "value_int": 3,
-        "value_ints": [1, 2, 3],
-        "value_float": 0.5,
-        "value_floats": [0.5, 1.5],
-    }
-    node.set(**{kind: values[kind]})
-
-
-@draws("Shape Size")
-def facts(node: OneNode) -> None:
-    shape = node.shape()
-    node.feed(shape)
-    if node.kind == "Shape" and node.opset >= 15:
-        node.maybe(start=node.integer(-6, 5), end=node.integer(-6, 5))
-
-
-@draws("RandomNormal RandomUniform")
-def random_numbers(node: OneNode) -> None:
-    node.set(shape=node.shape(1))
-    node.maybe(dtype=int(node.one_of(1, 11)))
-
-
-@draws("Multinomial")
-def multinomial(node: OneNode) -> None:
-    node.feed(node.integers(2, 1, 4))
-    node.maybe(sample_size=node.integer(1, 5), dtype=int(node.one_of(6, 7)))
-
-
-@draws("TfIdfVectorizer")
-def counted(node: OneNode) -> None:
-    node.feed(node.shape(1, 2), np.int64)
-    node.set(max_gram_length=1, max_skip_count=0, min_gram_length=1, mode="TF")
-    node.set(ngram_counts=[0], ngram_indexes=[0, 1, 2], pool_int64s=[1, 2, 3])

@@ -9,40 +9,6 @@ from support.one_node.node import OneNode, broadcast_pair, draws
 # Pictures and signals
 
 
-@draws("GridSample")
-def sampled(node: OneNode) -> None:
-    rank = node.integer(2, 3) if node.opset >= 20 else 2
-    batch = node.integer(1, 2)
-    node.feed([batch, node.integer(1, 3), *node.integers(rank, 1, 6)])
-    node.feed([batch, *node.integers(rank, 1, 6), rank], high=1)
-
-
-@draws("AffineGrid")
-def grid(node: OneNode) -> None:
-    rank = node.integer(2, 3)
-    batch = node.integer(1, 2)
-    node.feed([batch, rank, rank + 1])
-    node.state([batch, node.integer(1, 3), *node.integers(rank, 1, 5)])
-    node.maybe(align_corners=1)
-
-
-@draws("DFT")
-def fourier(node: OneNode) -> None:
-    shape = [1, *node.integers(node.integer(1, 3), 2, 6), node.integer(1, 2)]
-    axis = node.integer(1, len(shape) - 2)
-    node.feed(shape)
-    length = node.chance(0.4)
-    node.maybe(inverse=node.integer(0, 1), onesided=node.integer(0, 1))
-    if length:
-        node.state(node.integer(2, 8))
-    if node.opset < 20:
-        node.set(axis=axis)
-    else:
-        if not length:
-            node.leave_out()
-        node.state(axis - len(shape) if node.chance(0.3) else axis)
-
-
 @draws("STFT")
 def short_fourier(node: OneNode) -> None:
     length = node.integer(6, 20)
@@ -57,26 +23,6 @@ def short_fourier(node: OneNode) -> None:
     if how != 1:
         node.state(frame)
     node.maybe(onesided=node.integer(0, 1))
-
-
-@draws("HannWindow HammingWindow BlackmanWindow")
-def weighting_window(node: OneNode) -> None:
-    node.state(node.integer(1, 9))
-    node.maybe(output_datatype=int(node.one_of(1, 11)), periodic=node.integer(0, 1))
-
-
-@draws("MelWeightMatrix")
-def mel(node: OneNode) -> None:
-    for number in (node.integer(2, 6), node.integer(8, 16), 8192):
-        node.state(number)
-    node.state(0.0, np.float32)
-    node.state(4000.0, np.float32)
-
-
-@draws("Det")
-def determinant(node: OneNode) -> None:
-    size = node.integer(1, 4)
-    node.feed([*node.shape(0, 2), size, size])
 
 
 # onnxruntime's own kinds

@@ -109,17 +109,6 @@ def transposed_convolution(node: OneNode) -> None:
         )
 
 
-@draws("DeformConv")
-def deformed_convolution(node: OneNode) -> None:
-    kernel, stride, size = node.integers(2, 1, 3), node.integers(2, 1, 2), node.integers(2, 4, 7)
-    pads = node.integers(4, 0, 1)
-    written = [(size[axis] + pads[axis] + pads[axis + 2] - kernel[axis]) // stride[axis] + 1 for axis in range(2)]
-    node.feed([1, 2, *size])
-    node.weight([3, 2, *kernel])
-    node.feed([1, 2 * kernel[0] * kernel[1], *written])
-    node.set(kernel_shape=kernel, strides=stride, pads=pads)
-
-
 @draws("MaxUnpool")
 def unpooled(node: OneNode) -> None:
     rank, kernel = _window(node, dilated=False)
@@ -152,18 +141,3 @@ def regions(node: OneNode) -> None:
 def local_norm(node: OneNode) -> None:
     node.feed(node.shape(4, 4))
     node.set(size=node.one_of(1, 3))
-
-
-@draws("Col2Im")
-def columns_to_image(node: OneNode) -> None:
-    image, block = node.integers(2, 3, 7), node.integers(2, 1, 3)
-    node.maybe(strides=node.integers(2, 1, 2), pads=node.integers(4, 0, 1), dilations=node.integers(2, 1, 2))
-    strides, dilations = (node.attributes.get(name, [1, 1]) for name in ("strides", "dilations"))
-    pads = node.attributes.get("pads", [0] * 4)
-    blocks = [
-        (image[at] + pads[at] + pads[at + 2] - (block[at] - 1) * dilations[at] - 1) // strides[at] + 1
-        for at in range(2)
-    ]
-    node.feed([node.integer(1, 2), node.integer(1, 3) * block[0] * block[1], max(blocks[0] * blocks[1], 1)])
-    node.state(image)
-    node.state(block)
