@@ -18,11 +18,11 @@ from onchip.answer.document import Reading
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.answer.options.verb_options import FusionOptions, MapOptions, ScheduleOptions
+from onchip.answer.options.verb_options import FusionOptions, MapOptions, PackOptions, ScheduleOptions
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.api.map import MappingRequest, map_layers
-from onchip.api.pack import overflow_file, pack_file
+from onchip.api.pack import pack_buffers
 from onchip.api.plan import Request, describe_network, plan_network
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.api.target import CapacityBudget, Target
@@ -219,13 +219,13 @@ def test_schedules_tell_of_all_of_them(told: Told, objective: ScheduleObjective)
 
 @pytest.mark.parametrize("instance", sorted(INSTANCES.glob("*.csv")), ids=lambda file: file.stem)
 def test_packings_tell_of_the_capacity_asked_for(told: Told, instance: Path) -> None:
-    outcome = pack_file(instance, None, None, Limits(0.5), told.started, minimize=True)
+    outcome = pack_buffers(instance, None, PackOptions(), Limits(0.5), told.started, minimize=True)
 
     told.ensure_true_of(outcome.result.objective_value, outcome.result.lower_bound)
 
 
 @pytest.mark.parametrize("instance", series(sorted(INSTANCES.glob("*.csv"))[:4], 3), ids=lambda file: file.stem)
 def test_what_overflows_is_told_of_the_capacity_asked_for(told: Told, instance: Path) -> None:
-    outcome = overflow_file(instance, 2**18, None, Limits(2.0), told.started)
+    outcome = pack_buffers(instance, 2**18, PackOptions(overflow=True), Limits(2.0), told.started)
 
     told.ensure_true_of(outcome.result.objective_value, outcome.result.lower_bound)

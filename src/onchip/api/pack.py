@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from onchip.answer.options.verb_options import PackOptions
 from onchip.answer.packing import Buffer, Packing, PackingProblem, StaticMemory, StaticPacking, StaticPackingProblem
@@ -34,35 +34,85 @@ CHECKING_TO_READING: Final = 1.0
 """Verifying and writing take 0.65 times as long as reading 200,000 buffers, and 0.8 times as long as a million."""
 
 
+PackedOutcome: TypeAlias = PackingOutcome | OverflowOutcome | MemoriesOutcome
+_Violations: TypeAlias = Callable[[Any], Sequence[Violation]]
+"""The verification of an answer."""
+
+
 @phase("packing")
 @without_collecting()
-def pack_file(
+def pack_buffers(
     buffers: Path | BufferTable,
     capacity_bytes: int | None,
-    alignment_bytes: int | None,
+    options: PackOptions,
     limits: Limits,
     start: RunStarter = silent_run,
+    memories: tuple[Memory, ...] = (),
     *,
     minimize: bool = False,
-) -> PackingOutcome:
-    """Pack the buffers of a file or of a table, verify; raises InternalError for an illegal packing.
+) -> PackedOutcome:
+    """Pack buffers as the options and the file require, verify; raises InternalError for an illegal packing.
 
-    Without a capacity all buffers fit side by side. If they do not fit, the outcome names a conflict.
+    Buffers lie in one memory, some of them outside of it, or in several memories in the order of preference; without
+    any, these are the memories of the file, or one of the capacity. Without a capacity all buffers fit side by side.
     """
     deadline = Deadline.after(limits.time_limit_seconds)
-    table, problem = _packing_problem(buffers, capacity_bytes, alignment_bytes)
-    conflict: tuple[str, ...] = ()
-    is_irreducible = False
+    table, problem = _packing_problem(buffers, capacity_bytes, options.alignment_bytes)
+    has_memories = bool(memories or table.memories or table.together or table.apart)
+    outcome: PackedOutcome
     with start(limits, _before_checking(deadline)) as run:
-        result = _packed(problem, table.parts, run, minimize=minimize)
-        if result.status is Status.INFEASIBLE:
-            found = conflict_of(problem, run)
-            conflict, is_irreducible = tuple(table.ids[index] for index in found.buffers), found.is_irreducible
-        seconds = run.seconds
-    if result.answer is not None:
+        if has_memories or options.together or options.apart or options.splits:
+            outcome, violations = _in_memories(table, problem, memories, options, run)
+        elif options.overflow and capacity_bytes is not None:
+            outcome, violations = _partly_outside(table, problem, run)
+        else:
+            outcome, violations = _in_one_memory(table, problem, capacity_bytes, run, minimize=minimize)
+    if outcome.result.answer is not None:
         with phase("verifying"):
-            _no_violations(verify_packing(problem, result.answer, result.objective_value), result.method)
-    return PackingOutcome(table.ids, problem, result, capacity_bytes, seconds, conflict, is_irreducible)
+            if found := violations(outcome.result.answer):
+                what = f"the packing has {len(found)} violations, the first: {found[0]}"
+                raise InternalError(what, place=f"method {outcome.result.method}")
+    return outcome
+
+
+def _in_one_memory(
+    table: BufferTable, problem: PackingProblem, capacity_bytes: int | None, run: Run, *, minimize: bool
+) -> tuple[PackingOutcome, _Violations]:
+    """Pack into one memory; if the buffers do not fit, the outcome names a conflict."""
+    result = _packed(problem, table.parts, run, minimize=minimize)
+    conflict, is_irreducible = tuple[str, ...](), False
+    if result.status is Status.INFEASIBLE:
+        found = conflict_of(problem, run)
+        conflict, is_irreducible = tuple(table.ids[index] for index in found.buffers), found.is_irreducible
+    outcome = PackingOutcome(table.ids, problem, result, capacity_bytes, run.seconds, conflict, is_irreducible)
+    return outcome, lambda answer: verify_packing(problem, answer, result.objective_value)
+
+
+def _partly_outside(table: BufferTable, problem: PackingProblem, run: Run) -> tuple[OverflowOutcome, _Violations]:
+    """Minimise the bytes of the buffers outside the capacity."""
+    result = least_overflow(problem, run)
+    outcome = OverflowOutcome(table.ids, problem, result, run.seconds)
+    return outcome, lambda answer: verify_overflow(problem, answer, result.objective_value or 0)
+
+
+def _in_memories(
+    table: BufferTable, single: PackingProblem, memories: tuple[Memory, ...], options: PackOptions, run: Run
+) -> tuple[MemoriesOutcome, _Violations]:
+    """Give each buffer a memory and an offset."""
+    if options.splits:
+        result = fewest_allocations(single, run)
+        count = result.objective_value or 0
+        allocations = (StaticMemory(single.capacity_bytes, single.alignment_bytes),) * count
+        costs = (dict.fromkeys(range(count), 0),) * len(table.ids)
+        problem = StaticPackingProblem(single.buffers, allocations, costs)
+        names: tuple[str | None, ...] = tuple(f"allocation {number}" for number in range(count))
+    else:
+        problem, names = _static_problem(table, single, memories, options)
+        result = least_cost(problem, run)
+    objective = "allocations" if options.splits else "cost" if len(names) > 2 else "bytes outside"
+    cost = None if options.splits else result.objective_value
+    outcome = MemoriesOutcome(table.ids, problem, names, objective, result, run.seconds)
+    return outcome, lambda answer: verify_static_packing(problem, answer, cost)
 
 
 def _packed(problem: PackingProblem, parts: Sequence[range], run: Run, *, minimize: bool) -> SearchResult[Packing]:
@@ -85,62 +135,6 @@ def _packed(problem: PackingProblem, parts: Sequence[range], run: Run, *, minimi
         objective_value=arena,
         lower_bound=bound,
     )
-
-
-def pack_buffers(
-    buffers: Path | BufferTable,
-    capacity_bytes: int | None,
-    options: PackOptions,
-    limits: Limits,
-    start: RunStarter = silent_run,
-    memories: tuple[Memory, ...] = (),
-    *,
-    minimize: bool = False,
-) -> PackingOutcome | OverflowOutcome | MemoriesOutcome:
-    """Pack buffers in the way that the options and the file require: one memory, some outside, or several memories."""
-    if isinstance(buffers, Path) and buffers.suffix == ".json":  # it may name memories and groups
-        buffers = read_packing_file(buffers)
-    has_memories = isinstance(buffers, BufferTable) and bool(buffers.memories or buffers.together or buffers.apart)
-    if memories or has_memories or options.together or options.apart or options.splits:
-        return memories_file(buffers, capacity_bytes, memories, options, limits, start)
-    if options.overflow and capacity_bytes is not None:
-        return overflow_file(buffers, capacity_bytes, options.alignment_bytes, limits, start)
-    return pack_file(buffers, capacity_bytes, options.alignment_bytes, limits, start, minimize=minimize)
-
-
-@phase("packing")
-def memories_file(
-    buffers: Path | BufferTable,
-    capacity_bytes: int | None,
-    memories: tuple[Memory, ...],
-    options: PackOptions,
-    limits: Limits,
-    start: RunStarter = silent_run,
-) -> MemoriesOutcome:
-    """Give each buffer a memory and an offset, verify; raises InternalError for an illegal result.
-
-    The memories are in the order of preference; without any, they are those of the file, or one of the capacity.
-    """
-    deadline = Deadline.after(limits.time_limit_seconds)
-    table, single = _packing_problem(buffers, capacity_bytes, options.alignment_bytes)
-    with start(limits, _before_checking(deadline)) as run:
-        if options.splits:
-            result = fewest_allocations(single, run)
-            count = result.objective_value or 0
-            allocations = (StaticMemory(single.capacity_bytes, single.alignment_bytes),) * count
-            costs = (dict.fromkeys(range(count), 0),) * len(table.ids)
-            problem = StaticPackingProblem(single.buffers, allocations, costs)
-            names: tuple[str | None, ...] = tuple(f"allocation {number}" for number in range(count))
-        else:
-            problem, names = _static_problem(table, single, memories, options)
-            result = least_cost(problem, run)
-        seconds = run.seconds
-    if result.answer is not None:
-        with phase("verifying"):
-            cost = None if options.splits else result.objective_value
-            _no_violations(verify_static_packing(problem, result.answer, cost), result.method)
-    objective = "allocations" if options.splits else "cost" if len(names) > 2 else "bytes outside"
-    return MemoriesOutcome(table.ids, problem, names, objective, result, seconds)
 
 
 def _static_problem(
@@ -177,30 +171,6 @@ def _static_problem(
     return problem, (*names, None) if options.overflow else tuple(names)
 
 
-@phase("packing")
-@without_collecting()
-def overflow_file(
-    buffers: Path | BufferTable,
-    capacity_bytes: int,
-    alignment_bytes: int | None,
-    limits: Limits,
-    start: RunStarter = silent_run,
-) -> OverflowOutcome:
-    """Minimise the bytes of the buffers outside the capacity, verify.
-
-    Raises InternalError for an illegal result.
-    """
-    deadline = Deadline.after(limits.time_limit_seconds)
-    table, problem = _packing_problem(buffers, capacity_bytes, alignment_bytes)
-    with start(limits, _before_checking(deadline)) as run:
-        result = least_overflow(problem, run)
-        seconds = run.seconds
-    if result.answer is not None and result.objective_value is not None:
-        with phase("verifying"):
-            _no_violations(verify_overflow(problem, result.answer, result.objective_value), result.method)
-    return OverflowOutcome(table.ids, problem, result, seconds)
-
-
 def _before_checking(deadline: Deadline) -> Deadline:
     """Return the deadline less the time for verifying and writing, estimated from the reading time."""
     return deadline.within(deadline.seconds_left - CHECKING_TO_READING * deadline.seconds)
@@ -232,13 +202,6 @@ def packing_problem(
             raise InputError(what, file=named, place="offset", expected=f"a multiple of {alignment}")
     problem = PackingProblem(table.buffers, 1, alignment_bytes)
     return replace(problem, capacity_bytes=capacity_bytes or max(problem.roomy_bytes, 1))
-
-
-def _no_violations(violations: Sequence[Violation], method: str) -> None:
-    if violations:
-        raise InternalError(
-            f"the packing has {len(violations)} violations, the first: {violations[0]}", place=f"method {method}"
-        )
 
 
 PACKING_SECONDS: Final = 10.0
