@@ -195,6 +195,7 @@ class WideMapper:
 
     def solve(self) -> SearchResult[LayerMapping]:
         """Return the best mapping found; its status and bound hold for all mappings WITHOUT_BYPASS."""
+        self._incumbent.raise_bound(floor_of_any(self.problem, self.objective))
         even = _EvenMappings(self)
         steps = Stepped("steps", self._incumbent, self.run, self._take_steps)
         strategies = [
