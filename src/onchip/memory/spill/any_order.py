@@ -227,7 +227,7 @@ class AnyOrderPlanner:
                 self._has_ordered.set()
             bounded.result()
 
-    def _share(self, run: Run, steps_by_name: Mapping[str, Callable[[Stepped], Iterator[None]]]) -> None:
+    def _share(self, run: Run, steps_by_name: Mapping[str, Callable[[Stepped], Iterator[float | None]]]) -> None:
         """Run strategies in one portfolio; all but two of them need an order."""
         has_ordered, first = self._has_ordered.is_set, ("bound of gaps", "ordering")
         strategies = [
@@ -337,7 +337,7 @@ class AnyOrderPlanner:
         if (planner := self._planner_near(schedule, turn.whole_run)) is not None:
             yield from planner.learn(turn)
 
-    def _place(self, turn: Stepped) -> Iterator[None]:
+    def _place(self, turn: Stepped) -> Iterator[float | None]:
         """Widen beams; or place a long schedule by two, and plan windows of the result again, with addresses."""
         if self._schedule is None or (planner := self._planner_near(self._schedule, turn.whole_run)) is None:
             return
@@ -354,4 +354,4 @@ class AnyOrderPlanner:
         self._incumbent.offer(*found, placed.cost, "placed among layouts")
         for _ in improve_in_placed_windows(placed, without_figures(turn.whole_run)):
             self._incumbent.offer(*placed.answer, placed.cost, "windows planned again with addresses")
-            yield
+            yield None

@@ -149,7 +149,6 @@ def solve_for_result(
     return SearchResult(Status.FEASIBLE, extract(), value, bound, run.seconds, method, stop)
 
 
-POLL_SECONDS = 0.05
 ROUNDING_SLACK = 1e-4
 GRACE_SECONDS = 0.2
 SHARE_FOR_THE_SOLVER = 0.9
@@ -196,7 +195,7 @@ def solve_mip(model: mathopt.Model, run: Run, *, mostly_linear: bool = False) ->
     worker = threading.Thread(target=lambda: ended.append(_solve(model, run, interrupter, mostly_linear)), daemon=True)
     worker.start()
     while worker.is_alive() and not run.interrupt.is_set() and run.seconds_left > -GRACE_SECONDS:
-        worker.join(POLL_SECONDS)
+        worker.join(WATCH_EVERY_SECONDS)
     if worker.is_alive() and interrupter is not None:
         interrupter.interrupt()
         if run.limits.solver is not MipSolver.HIGHS:
