@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
-import pkgutil
 import resource
 import shutil
 import subprocess
@@ -19,7 +17,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from adversary import planted
+from adversary.planted import PLANTED
 from adversary.session import NEVER_ENDS
 from adversary.worker import read_found
 
@@ -61,13 +59,13 @@ class Planted:
 
 
 def all_planted() -> tuple[Planted, ...]:
-    """Return the FAULTS of every file in `planted`."""
-    modules = (importlib.import_module(f"{planted.__name__}.{one.name}") for one in _modules())
-    return tuple(fault for module in modules for fault in module.FAULTS)
-
-
-def _modules() -> Iterator[pkgutil.ModuleInfo]:
-    yield from pkgutil.iter_modules(planted.__path__)
+    """Return all faults of the table."""
+    return tuple(
+        Planted(name, file, old, new, level)
+        for level, files in PLANTED.items()
+        for file, faults in files.items()
+        for name, (old, new) in faults.items()
+    )
 
 
 class PlantedTree:
