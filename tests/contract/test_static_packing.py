@@ -15,7 +15,8 @@ from onchip.memory.allocate.pools import least_cost, least_static_arena
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_static_packing
 from onchip.verify.rules import Rule
-from oracles.packing import fewest_bytes_outside, least_capacity
+from oracles.packing import Pools, items_of, least_capacity
+from oracles.packing import least_cost as least_cost_of_items
 from support.packable import drawn_buffers
 
 
@@ -46,17 +47,23 @@ def pins_of(problem: StaticPackingProblem) -> list[int | None]:
     return [next(iter(costs)) if len(costs) == 1 else None for costs in problem.costs]
 
 
-def capacities_of(problem: StaticPackingProblem) -> list[tuple[int, int]]:
-    memories = (memory for memory in problem.memories if memory.capacity_bytes is not None)
-    return [(memory.first_free_byte, memory.capacity_bytes or 0) for memory in memories]
+def least_of_all_choices(problem: StaticPackingProblem) -> int | None:
+    """Return the least cost over all choices and packings; the last memory has no limit."""
+    *limited, _ = problem.memories
+    memories = [((one.capacity_bytes or 0) - one.first_free_byte, 1) for one in limited]
+    costs = [
+        {None if memory == len(limited) else memory: each * one.size_bytes for memory, each in own.items()}
+        for one, own in zip(problem.buffers, problem.costs, strict=True)
+    ]
+    return least_cost_of_items(
+        items_of([(b.start, b.stop, b.size_bytes) for b in problem.buffers]), Pools(memories, costs)
+    )
 
 
 @settings(max_examples=60, deadline=None)
 @given(problems())
 def test_it_is_legal_and_bounded_by_trying_every_choice(problem: StaticPackingProblem) -> None:
-    buffers = [(b.start, b.stop, b.size_bytes) for b in problem.buffers]
-    least = fewest_bytes_outside(buffers, capacities_of(problem), pins_of(problem))
-    result = least_cost(problem, Run())
+    least, result = least_of_all_choices(problem), least_cost(problem, Run())
     if least is None:
         assert result.status is Status.INFEASIBLE
         return

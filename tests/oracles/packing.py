@@ -1,18 +1,19 @@
-"""Exhaustive answers for tiny packing problems: every offset of every buffer, every choice of buffers left out.
+"""Exhaustive answers for tiny packing problems: every offset, every memory of every buffer, every choice left out.
 
-A buffer is (start, stop, bytes), live over the half-open range of steps. Nothing is shared with the solver.
+Nothing is shared with the solver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import lcm
 
 from ortools.sat.python import cp_model
 
 Buffer = tuple[int, int, int]
-Placed = tuple[int, int, int, int]
+"""Start, stop (half-open steps) and bytes."""
 MOST_STATES = 100_000
 
 
@@ -20,31 +21,51 @@ class TooLargeError(Exception):
     """Raised if the problem is too large for exhaustive search."""
 
 
-def fits(
-    buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int, fixed: Sequence[int | None] = ()
-) -> bool:
-    """Return True if there are offsets at which no two simultaneously live buffers overlap.
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A buffer, live at each of its steps."""
 
-    Buffers are placed by start, at every offset or at their `fixed` one; dead buffers no longer matter. Raises
+    steps: frozenset[int]
+    size: int
+    alignment: int = 1
+    fixed: int | None = None
+
+
+def items_of(buffers: Sequence[Buffer], alignment: int = 1, fixed: Sequence[int | None] = ()) -> list[Item]:
+    """Return the buffers as items; their steps are those at which some buffer starts."""
+    starts = sorted({start for start, _, _ in buffers})
+    return [
+        Item(frozenset(at for at, step in enumerate(starts) if start <= step < stop), size, alignment, offset)
+        for (start, stop, size), offset in zip(buffers, fixed or (None,) * len(buffers), strict=True)
+    ]
+
+
+def items_fit(items: Sequence[Item], capacity: int) -> bool:
+    """Return True if there are offsets at which no two simultaneously live items overlap.
+
+    Items are placed by their first step, at every offset or at their fixed one; dead items no longer matter. Raises
     TooLargeError after a number of states that would take minutes.
     """
-    if most_bytes_alive(buffers) > capacity_bytes:
+    steps = {step for one in items for step in one.steps}
+    if any(sum(one.size for one in items if step in one.steps) > capacity for step in steps):
         return False
-    ordered = sorted(zip(buffers, fixed or (None,) * len(buffers), strict=True), key=itemgetter(0))
-    rest, only = [one for one, _ in ordered], [at for _, at in ordered]
-    hopeless: set[tuple[int, tuple[Placed, ...]]] = set()
+    ordered = sorted(items, key=lambda one: min(one.steps))
+    masks = [sum(1 << step for step in one.steps) for one in ordered]
+    hopeless: set[tuple[int, tuple[tuple[int, int, int], ...]]] = set()
 
-    def place(index: int, before: tuple[Placed, ...]) -> bool:
-        if index == len(rest):
+    def place(index: int, before: tuple[tuple[int, int, int], ...]) -> bool:
+        if index == len(ordered):
             return True
-        start, _, size = rest[index]
-        live = tuple(sorted(one for one in before if one[1] > start))
+        one, mask = ordered[index], masks[index]
+        live = tuple(sorted(placed for placed in before if placed[0] >> min(one.steps)))
         if (index, live) in hopeless:
             return False
-        taken = sum(((1 << bytes_of_one) - 1) << offset for _, _, bytes_of_one, offset in live)
-        for at in range(0, capacity_bytes - size + 1, alignment_bytes):
-            is_free = only[index] in (None, at) and not taken >> at & ((1 << size) - 1)
-            if is_free and place(index + 1, (*live, (*rest[index], at))):
+        taken = 0
+        for other, size, offset in live:
+            taken |= (((1 << size) - 1) << offset) * bool(other & mask)
+        for at in range(0, capacity - one.size + 1, one.alignment):
+            is_free = one.fixed in (None, at) and not taken >> at & ((1 << one.size) - 1)
+            if is_free and place(index + 1, (*live, (mask, one.size, at))):
                 return True
         hopeless.add((index, live))
         if len(hopeless) > MOST_STATES:
@@ -52,6 +73,64 @@ def fits(
         return False
 
     return place(0, ())
+
+
+def is_legal(items: Sequence[Item], offsets: Sequence[int | None], capacity: int) -> bool:
+    """Return True if the offsets (None: left out) are aligned, as fixed, within the capacity, and without overlaps."""
+    placed = [(one, at) for one, at in zip(items, offsets, strict=True) if at is not None]
+    return all(
+        0 <= at <= capacity - one.size and at % one.alignment == 0 and one.fixed in (None, at) for one, at in placed
+    ) and not any(
+        one.steps & other.steps and at < place + other.size and place < at + one.size
+        for (one, at), (other, place) in combinations(placed, 2)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """Memories by capacity and alignment; by item, the cost of each memory that may hold it (None: outside)."""
+
+    memories: Sequence[tuple[int, int]]
+    costs: Sequence[Mapping[int | None, int]]
+    together: Sequence[Sequence[int]] = ()
+    apart: Sequence[Sequence[int]] = ()
+
+    def selections(self) -> Iterator[tuple[int | None, ...]]:
+        """Yield every choice of a memory for every item that the groups allow."""
+        for choice in product(*(list(costs) for costs in self.costs)):
+            are_together = all(len({choice[index] for index in group}) == 1 for group in self.together)
+            are_apart = all(len({choice[index] for index in group}) == len(set(group)) for group in self.apart)
+            if are_together and are_apart:
+                yield choice
+
+    def cost(self, choice: Sequence[int | None]) -> int:
+        """Return the cost of a choice."""
+        return sum(costs[memory] for costs, memory in zip(self.costs, choice, strict=True))
+
+
+def least_cost(items: Sequence[Item], pools: Pools) -> int | None:
+    """Return the least cost of a choice whose memories all fit, None if there is none."""
+    for choice in sorted(pools.selections(), key=pools.cost):
+        if all(_fits_in(items, choice, number, memory) for number, memory in enumerate(pools.memories)):
+            return pools.cost(choice)
+    return None
+
+
+def _fits_in(items: Sequence[Item], choice: Sequence[int | None], number: int, memory: tuple[int, int]) -> bool:
+    capacity, alignment = memory
+    return items_fit(
+        [
+            Item(one.steps, one.size, lcm(one.alignment, alignment), one.fixed)
+            for one, chosen in zip(items, choice, strict=True)
+            if chosen == number
+        ],
+        capacity,
+    )
+
+
+def fits(buffers: Sequence[Buffer], capacity: int, alignment: int, fixed: Sequence[int | None] = ()) -> bool:
+    """Return True if the buffers fit; raises TooLargeError."""
+    return items_fit(items_of(buffers, alignment, fixed), capacity)
 
 
 def most_bytes_alive(buffers: Sequence[Buffer]) -> int:
@@ -67,30 +146,13 @@ def least_capacity(buffers: Sequence[Buffer], alignment_bytes: int) -> int:
     return capacity
 
 
-def least_outside_bytes(buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int) -> int:
+def least_outside_bytes(buffers: Sequence[Buffer], capacity: int, alignment: int) -> int:
     """Return the least total size of buffers that must be left out for the others to fit."""
-    choices = product((False, True), repeat=len(buffers))
-    outside = {
-        choice: sum(size for (_, _, size), is_out in zip(buffers, choice, strict=True) if is_out) for choice in choices
-    }
-    for choice in sorted(outside, key=outside.__getitem__):
-        inside = [one for one, is_out in zip(buffers, choice, strict=True) if not is_out]
-        if fits(inside, capacity_bytes, alignment_bytes):
-            return outside[choice]
-    raise AssertionError("with nothing inside everything fits")
-
-
-def is_legal(buffers: Sequence[Buffer], offsets: Sequence[int | None], capacity: int, alignment: int) -> bool:
-    """Return True if the offsets (None: left out) are aligned, within the capacity, and without overlaps."""
-    placed = [(*one, at) for one, at in zip(buffers, offsets, strict=True) if at is not None]
-    return all(0 <= at <= capacity - size and at % alignment == 0 for _, _, size, at in placed) and not any(
-        _overlap(placed[i], placed[j]) for i in range(len(placed)) for j in range(i)
-    )
-
-
-def _overlap(one: Placed, other: Placed) -> bool:
-    are_alive_together = one[0] < other[1] and other[0] < one[1]
-    return are_alive_together and one[3] < other[3] + other[2] and other[3] < one[3] + one[2]
+    pools = Pools([(capacity, 1)], [{0: 0, None: size} for _, _, size in buffers])
+    least = least_cost(items_of(buffers, alignment), pools)
+    if least is None:
+        raise AssertionError("with nothing inside everything fits")
+    return least
 
 
 def bounds_of_packing(
@@ -126,23 +188,3 @@ def bounds_of_packing(
     if question == "fits":
         return 0, 0 if is_found else None
     return max(0, round(solver.best_objective_bound)), round(solver.objective_value) if is_found else None
-
-
-def fewest_bytes_outside(
-    buffers: Sequence[Buffer], capacities: Sequence[tuple[int, int]], pinned: Sequence[int | None]
-) -> int | None:
-    """Return the fewest bytes left out; each capacity is (first free byte, end), aligned to 1.
-
-    The memory number after the last means left out. Returns None if the pinned buffers do not fit.
-    """
-    outside = len(capacities)
-    choices = [range(outside + 1) if pin is None else (pin,) for pin in pinned]
-    best: int | None = None
-    for choice in product(*choices):
-        value = sum(size for (_, _, size), memory in zip(buffers, choice, strict=True) if memory == outside)
-        if best is not None and value >= best:
-            continue
-        inside = [[b for b, at in zip(buffers, choice, strict=True) if at == memory] for memory in range(outside)]
-        if all(fits(part, stop - start, 1) for part, (start, stop) in zip(inside, capacities, strict=True) if part):
-            best = value
-    return best

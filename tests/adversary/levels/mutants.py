@@ -25,7 +25,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from oracles.mapping import energy_and_cycles
-from oracles.packing import is_legal, least_capacity
+from oracles.packing import is_legal, items_of, least_capacity
 from support.fused_files import CHIP, three_convolutions
 
 FORMATS: Final = ("mapping", "mapping", "schedule", "strategy", "packing", "packing")
@@ -223,7 +223,7 @@ def _fault_of_packing(question: str, rows: Json, program: Program) -> str | None
     if len(rows) != len(BUFFERS) or not all(one.isdecimal() for one in offsets):
         return f"audit passes another packing: {at}"
     least = least_capacity(BUFFERS, 1)
-    is_so = is_legal(list(BUFFERS), [int(one) for one in offsets], least, 1)
+    is_so = is_legal(items_of(BUFFERS), [int(one) for one in offsets], least)
     return None if is_so else f"audit confirms an illegal packing: {offsets}"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adversary.frame import Ended, Facts, Program, Verdict
-from oracles.packing import Buffer, bounds_of_packing, fits, is_legal, least_capacity, least_outside_bytes
+from oracles.packing import Buffer, bounds_of_packing, fits, is_legal, items_of, least_capacity, least_outside_bytes
 
 QUESTIONS = ("fits", "minimize", "overflow", "overflow")
 SIZES = ("tiny",) * 14 + ("hasty", "hasty", "large")
@@ -92,7 +92,7 @@ def _judged(facts: Facts, ended: Ended) -> Verdict:
         return Verdict(1, f"ends without an answer: {ended.code} {ended.err}")
     offsets = [(answer["offsets"] or {}).get(f"b{i}") for i in range(len(buffers))]
     capacity = answer["arena_bytes"] if facts["question"] == "minimize" else facts["capacity"]
-    if not is_legal(buffers, offsets, capacity, alignment):
+    if not is_legal(items_of(buffers, alignment), offsets, capacity):
         return Verdict(1, f"illegal packing: {offsets}")
     if facts["question"] == "fits":
         return Verdict(1, None if None not in offsets else f"illegal packing: {offsets}")
@@ -183,7 +183,7 @@ def _fault_of_answer(facts: Facts, ended: Ended, truth: int) -> str | None:
     buffers = [(start, stop, size) for start, stop, size, _ in facts["buffers"]]
     fixed = [offset for _, _, _, offset in facts["buffers"]]
     offsets = [answer["offsets"][f"b{at}"] for at in range(len(buffers))]
-    if not is_legal(buffers, offsets, answer["arena_bytes"], facts["alignment"]):
+    if not is_legal(items_of(buffers, facts["alignment"]), offsets, answer["arena_bytes"]):
         return f"illegal packing: {offsets}"
     if any(at not in (None, offset) for at, offset in zip(fixed, offsets, strict=True)):
         return f"a fixed buffer moved: {offsets} for {fixed}"
