@@ -58,26 +58,29 @@ class RoomPricing:
 class Passing:
     """Intervals of the number of a map's bits that pass DRAM, from `first` to `last`. In the last interval, all pass.
 
-    Every reader sees at least `least` bits of the map.
+    `seen` maps each reader to the bits that it sees.
     """
 
     first: Floats
     last: Floats
-    least: int
+    seen: Mapping[int, int]
 
     @classmethod
-    def of(cls, most: int, least: int, room_bits: int, intervals: int) -> Passing:
+    def of(cls, most: int, seen: Mapping[int, int], room_bits: int, intervals: int) -> Passing:
         """Return the intervals of a map with at most `most` bits seen. Capacity limits are interval boundaries."""
-        begins = {0, max(most - room_bits, 0), max(least - room_bits, 0), most}
+        begins = {0, most, *(max(bits - room_bits, 0) for bits in (most, *seen.values()))}
         begins |= {-(-most * at // intervals) for at in range(1, intervals)}
         first = sorted(begins)
         last = [*(one - 1 for one in first[1:]), most]
-        return cls(np.array(first, float), np.array(last, float), least)
+        return cls(np.array(first, float), np.array(last, float), seen)
 
-    @property
-    def staying(self) -> Floats:
-        """The least bits that wait on the chip for a reader, by interval."""
-        found: Floats = np.maximum(self.least - self.last, 0.0)
+    def waiting_for(self, prefix: Prefix) -> int:
+        """Return the most bits that a reader outside the prefix sees."""
+        return max((bits for reader, bits in self.seen.items() if not prefix >> reader & 1), default=0)
+
+    def staying(self, prefix: Prefix) -> Floats:
+        """Return the bits that wait on the chip after the prefix, by interval: those that pass DRAM for no reader."""
+        found: Floats = np.maximum(self.waiting_for(prefix) - self.last, 0.0)
         return found
 
     def whole(self, seen: int) -> Floats:
@@ -164,7 +167,8 @@ class CutPaths:
         for name, every in seen.items():
             read = [self.network.operators[at].map_bits.get(name, 0) for at in self.network.readers[name]]
             intervals = _INTERVALS[min(beside[name], len(_INTERVALS)) - 1]
-            passing = Passing.of(max(every), min(read), self.room_bits, intervals)
+            seen_by = dict(zip(self.network.readers[name], read, strict=True))
+            passing = Passing.of(max(every), seen_by, self.room_bits, intervals)
             self._passing |= {name: passing, _next(name): passing}
             is_seen_alike = min(read) == max(every) > 0
             if is_seen_alike and len(read) > 1 and beside[name] <= _MOST_BESIDE:
@@ -227,9 +231,8 @@ class CutPaths:
             for group in (one for at in ends for one in groups[at] if one.operators & ~prefix == 0):
                 arc = self._arc(prefix ^ group.operators, prefix)
                 self._improve_in_tiles(best, arc, paid[arc.before], group, pricing)
-            paid[prefix] = np.where(
-                self._staying(self._waiting[prefix], self._waiting[prefix]) <= self.room_bits, best, inf
-            )
+            waiting = self._waiting[prefix]
+            paid[prefix] = np.where(self._staying(waiting, waiting, prefix) <= self.room_bits, best, inf)
         return float(paid[prefixes[-1]].min())
 
     def _arc(self, before: Prefix, prefix: Prefix) -> _Arc:
@@ -278,9 +281,9 @@ class CutPaths:
         """Return an array by interval of one map, reshaped to lie along the map's axis."""
         return numbers.reshape([-1 if one == name else 1 for one in axes])
 
-    def _staying(self, axes: Sequence[str], names: Sequence[str]) -> Floats:
-        """Return the bits on the chip of live maps, by their intervals."""
-        return self._total(axes, {name: self._passing[name].staying for name in names})
+    def _staying(self, axes: Sequence[str], names: Sequence[str], prefix: Prefix) -> Floats:
+        """Return the bits on the chip of live maps after a prefix, by their intervals."""
+        return self._total(axes, {name: self._passing[name].staying(prefix) for name in names})
 
     def _total(self, axes: Sequence[str], numbers: Mapping[str, Floats]) -> Floats:
         found = np.zeros([1] * len(axes))
@@ -293,12 +296,12 @@ class CutPaths:
 
         Bits of a map that neither the group nor the next reader gets from DRAM stay there.
         """
-        found = self._staying(arc.axes, [name for name in arc.through if name not in but])
+        found = self._staying(arc.axes, [name for name in arc.through if name not in but], arc.prefix)
         for name in arc.again:
             if name not in but:
                 passing = self._passing[name]
                 missing = (self._along(arc.axes, each, passing.last) for each in (name, _next(name)))
-                found = found + np.maximum(passing.least - sum(missing), 0.0)
+                found = found + np.maximum(passing.waiting_for(arc.prefix) - sum(missing), 0.0)
         return found
 
     def _whole(self, arc: _Arc, at: int) -> Floats:
@@ -308,7 +311,8 @@ class CutPaths:
         own = {name: self._passing[name].whole(bits) for name, bits in running.items() if name in arc.axes}
         taken = self._throughout(arc, operator.map_bits)
         for name, each in own.items():
-            staying = self._along(arc.axes, _next(name), self._passing[name].staying) if name in arc.again else 0.0
+            waiting = self._passing[name].staying(arc.prefix)
+            staying = self._along(arc.axes, _next(name), waiting) if name in arc.again else 0.0
             taken = taken + np.maximum(self._along(arc.axes, name, each), staying)
         fits = taken <= self.room_bits
         for name, bits in running.items():
@@ -326,7 +330,7 @@ class CutPaths:
         """
         operators, found, waits = self.network.operators, np.zeros(()), self._throughout(arc)
         (output,) = operators[last].outputs
-        written = {output: self._passing[output].staying} if output in arc.written else {}
+        written = {output: self._passing[output].staying(arc.prefix)} if output in arc.written else {}
         for at in members(group):
             one, (own,) = operators[at], operators[at].outputs
             of_output, of_own = operators[last].map_bits.get(output, 0), one.map_bits.get(own, 0)
