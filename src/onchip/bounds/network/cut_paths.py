@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice, product
 from math import inf
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onchip.bounds.network.cut_groups import MOST_GROUPS, MOST_LOADS, CutNetwork, Prefix, TiledGroup, members
 from onchip.bounds.network.tile_loads import LAST_TILE, ComputeLoad, Counts, Floats
@@ -25,7 +26,7 @@ _INTERVALS: Final = (40, 16, 8, 5, 3, 2)
 """Number of intervals of a map, by the number of live maps. Each live map is an axis of the cost array."""
 
 _CHUNK: Final = 16
-"""Number of classes of tile sizes that are priced at once, cheapest first."""
+"""Number of classes of tile sizes that are priced at once in all states, cheapest first."""
 _FEW_LOADS: Final = 4
 """Number of operators of a group, those with the most bits inside it, that are examined first."""
 _ANY_NUMBER: Final = 2**62
@@ -377,8 +378,8 @@ class CutPaths:
         prices = [self._prices(loads, pricing, is_fair=one) for one in (True, False)]
         weights: Floats = float(pricing.weight) * group.weight_bits.astype(np.float64)
         found = _PricedGroup(group, loads, prices, np.arange(len(weights)), weights)
-        chunk = _Chunk(found.order, np.full(1, float(self.room_bits)), {})
-        least = weights + self._paid_inside(found, chunk, pricing)[0]
+        pairs = _Pairs(found.order, np.full(len(weights), float(self.room_bits)), {})
+        least = weights + self._paid_inside(found, pairs, np.full(len(weights), inf), pricing)
         order = np.argsort(least, kind="stable")
         return _PricedGroup(group, loads, prices, order, least[order])
 
@@ -411,45 +412,53 @@ class CutPaths:
         room = self.room_bits - np.broadcast_to(self._throughout(arc), shape)[states].reshape(-1)
         passing = {name: self._passing[name].last[number[name]] for name in (*arc.read, *arc.written)}
         for begin in range(0, len(priced.order), _CHUNK):
-            at = np.flatnonzero(totals + priced.least[begin] < bests)
+            chunk = slice(begin, begin + _CHUNK)
+            at, one = np.nonzero(totals[:, None] + priced.least[chunk] < bests[:, None])
             if not len(at):
                 break
-            classes = priced.order[begin : begin + _CHUNK]
-            chunk = _Chunk(classes, room[at], {name: each[at] for name, each in passing.items()})
-            inside = self._paid_inside(priced, chunk, pricing)
-            cost = (float(pricing.weight) * group.weight_bits[classes] + inside).min(axis=-1)
-            bests[at] = np.minimum(bests[at], totals[at] + cost)
+            classes = priced.order[chunk][one]
+            pairs = _Pairs(classes, room[at], {name: each[at] for name, each in passing.items()})
+            read = totals[at] + float(pricing.weight) * group.weight_bits[classes]
+            np.minimum.at(bests, at, read + self._paid_inside(priced, pairs, bests[at] - read, pricing))
         if target.ndim:
             after = (*arc.through, *map(_next, arc.again), *arc.written)
             np.minimum.at(target, tuple(number[name] for name in after), bests)
         else:
             np.minimum(target, bests.min(), out=target)
 
-    def _paid_inside(self, priced: _PricedGroup, chunk: _Chunk, pricing: RoomPricing) -> Floats:
-        """Return the cost of inner maps that pass DRAM, by state and class, or infinity if other maps have no room."""
-        paid = [np.zeros(1) for _ in priced.prices]
-        for at, load in priced.loads.items():
-            slack = chunk.slack(load)
-            is_full = np.any(slack < 0, axis=-1)
-            each = (
-                self._paid_spread(priced, at, chunk, pricing)
-                if load.is_spread
-                else [
-                    chunk.paid(load, slack, one.own[at], one.waiting[at], is_once=one.is_once) for one in priced.prices
-                ]
-            )
-            paid = [np.where(is_full, inf, one + more) for one, more in zip(paid, each, strict=True)]
-        return np.asarray(np.maximum.reduce(paid))
+    def _paid_inside(self, priced: _PricedGroup, pairs: _Pairs, limits: Floats, pricing: RoomPricing) -> Floats:
+        """Return the cost of inner maps that pass DRAM, by pair of state and class, or infinity from a limit on.
 
-    def _paid_spread(self, priced: _PricedGroup, at: int, chunk: _Chunk, pricing: RoomPricing) -> list[Floats]:
+        The cost is infinite, too, if other maps have no room. Most pairs reach their limit with the first operators.
+        """
+        found, alive = np.full(len(limits), inf), np.arange(len(limits))
+        paid = [np.zeros(len(limits)) for _ in priced.prices]
+        for at, load in priced.loads.items():
+            each = (
+                self._paid_spread(priced, at, pairs, pricing)
+                if load.is_spread
+                else pairs.paid(load, [(one.own[at], one.waiting[at], one.is_once) for one in priced.prices])
+            )
+            paid = [one + more for one, more in zip(paid, each, strict=True)]
+            stays = np.maximum.reduce(paid) < limits[alive]
+            alive, pairs, paid = alive[stays], pairs.chosen(stays), [one[stays] for one in paid]
+        found[alive] = np.maximum.reduce(paid)
+        return found
+
+    def _paid_spread(self, priced: _PricedGroup, at: int, pairs: _Pairs, pricing: RoomPricing) -> list[Floats]:
         """Return the cost, at each price, of an operator with known bits only for all Computes together."""
-        load, classes = priced.loads[at], chunk.classes
-        most = load.computes[classes, 0]
-        bits = sum((each[classes, 0] for each in load.own.values()), chunk.taken(load)[..., 0])
+        load, classes = priced.loads[at], pairs.classes
+        most, taken = load.computes[classes, 0], pairs.taken(load)
+        is_full = np.any(load.computes[classes] * pairs.room[:, None] < taken, axis=-1)
+        bits = sum((each[classes, 0] for each in load.own.values()), taken[:, 0])
         computes = np.minimum(priced.group.computes[at][classes], most), most
         again = self._again(at, pricing)
         return [
-            _for_room(bits, chunk.room[:, None], computes, (min(one.own[at].values(), default=0.0), again))
+            np.where(
+                is_full,
+                inf,
+                _for_room(bits, pairs.room, computes, (min(one.own[at].values(), default=0.0), again)),
+            )
             for one in priced.prices
         ]
 
@@ -501,6 +510,10 @@ class CutPaths:
         return 0.0 if self.network.kept_weight_bits else float(pricing.weight) * operator.weight_bits
 
 
+_OwnAndWaiting: TypeAlias = tuple[Mapping[str, float], Mapping[str, float], bool]
+"""Prices of own bits and of waiting ones, by map, and whether bits that are read in several tiles count once."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Prices:
     """Prices of bits that pass DRAM, by operator and by map that it reads or writes itself, or that waits.
@@ -525,61 +538,66 @@ class _PricedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Some classes of tile sizes in some states: by state the free bits, and the bits of each edge map that pass."""
+class _Pairs:
+    """Pairs of a state and a class of tile sizes: by pair the class, the free bits, and the passing bits of edge maps."""
 
     classes: Counts
     room: Floats
     passing: Mapping[str, Floats]
 
-    def slack(self, load: ComputeLoad) -> Floats:
-        """Return the capacity left for inner maps in an operator's Computes, by state, class and set of tiles."""
-        return np.asarray(load.computes[self.classes] * self.room[..., None, None] - self.taken(load))
+    def chosen(self, stays: NDArray[np.bool_]) -> _Pairs:
+        """Return some of the pairs."""
+        return _Pairs(self.classes[stays], self.room[stays], {name: one[stays] for name, one in self.passing.items()})
 
     def taken(self, load: ComputeLoad) -> Floats:
-        """Return the bits of edge maps on the chip in an operator's Computes."""
+        """Return the bits of edge maps on the chip in an operator's Computes, by pair and set of tiles."""
         computes = load.computes[self.classes]
-        found = np.zeros((len(self.room), *computes.shape))
+        found = np.zeros(computes.shape)
         for name, edge in load.edges.items():
             if name not in self.passing:
                 continue
-            passing = self.passing[name][:, None, None]
-            bits = np.maximum(edge.bits[self.classes] - (1 if load.is_spread else computes) * passing, 0.0)
+            passing = self.passing[name]
+            bits = edge.bits[self.classes] - (1 if load.is_spread else computes) * passing[:, None]
+            np.maximum(bits, 0.0, out=bits)
             if edge.band is not None and edge.least is not None:  # a Compute has all of its band on the chip, or none
-                kept = np.where(passing[..., 0] < edge.least[self.classes], edge.band[self.classes], 0.0)
-                bits[..., LAST_TILE] = np.maximum(bits[..., LAST_TILE], kept)
+                kept = np.where(passing < edge.least[self.classes], edge.band[self.classes], 0.0)
+                bits[:, LAST_TILE] = np.maximum(bits[:, LAST_TILE], kept)
             found += bits
         return found
 
-    def paid(
+    def paid(self, load: ComputeLoad, prices: Sequence[_OwnAndWaiting]) -> list[Floats]:
+        """Return for each choice of prices the least cost of inner maps that pass DRAM, or infinity without room.
+
+        In the last tile, each of its own bands is on the chip as a whole or not at all.
+        """
+        slack = load.computes[self.classes] * self.room[:, None] - self.taken(load)
+        is_full = np.any(slack < 0, axis=-1)
+        return [np.where(is_full, inf, self._paid(load, slack, *one)) for one in prices]
+
+    def _paid(
         self,
         load: ComputeLoad,
         slack: Floats,
         prices: Mapping[str, float],
         waiting: Mapping[str, float],
-        *,
-        is_once: bool,
+        is_once: bool,  # noqa: FBT001
     ) -> Floats:
-        """Return the least cost of inner maps that pass DRAM, by state and class.
-
-        In the last tile, each of its own bands is on the chip as a whole or not at all.
-        """
         own = {name: bits[self.classes] for name, bits in (load.once if is_once else load.own).items()}
         others = [(waiting[name], bits[self.classes]) for name, bits in load.waiting.items()]
         if not own and not others:
-            return np.zeros(1)
+            return np.zeros(len(slack))
         priced = [*((prices[name], bits) for name, bits in own.items()), *others]
         spread = _filled(sum(bits for _, bits in priced) - slack, priced).max(axis=-1)
-        first, others = slack[..., LAST_TILE], [(price, bits[:, LAST_TILE]) for price, bits in others]
+        first, others = slack[:, LAST_TILE], [(price, bits[:, LAST_TILE]) for price, bits in others]
         bands = [(prices[name], bits[:, LAST_TILE]) for name, bits in own.items()]
-        found = np.full(1, inf)
+        found = np.full(len(slack), inf)
         waits = sum((bits for _, bits in others), np.zeros(1))
         for chosen in product((False, True), repeat=len(bands)):
             staying = sum((bits for (_, bits), stays in zip(bands, chosen, strict=True) if stays), np.zeros(1))
             paid = sum((price * bits for (price, bits), stays in zip(bands, chosen, strict=True) if not stays), 0.0)
             more = paid + _filled(staying + waits - first, others)
             found = np.minimum(found, np.where(staying <= first, more, inf))
-        return np.asarray(np.maximum(spread, np.where(first < 0, 0.0, found)))
+        return np.asarray(np.maximum(spread, found))
 
 
 def _filled(missing: Floats, priced: Sequence[tuple[float, Floats]]) -> Floats:
