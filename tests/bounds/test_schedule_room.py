@@ -297,11 +297,11 @@ def test_operators_with_too_little_room_for_their_maps_run_in_tiles_and_some_bit
     """Maps of 32 bytes meet 30 bytes of room, 20 of them in one memory.
 
     `soft` has no tiles: all of c passes DRAM. The other operators run in two tiles, which read 72 bytes of weights
-    again. In a tile there is no room for all of the windows in a and the new rows of b, so that 20 bytes are moved.
+    again. In a tile there is no room for all of the windows in a and the new rows of b, so that 24 bytes are moved.
     """
     network = skip_network()
     whole = tile_graph(network, [ScheduledStack((one.name,)) for one in network.operators], PRECISION)
     nests = {name: one.nests for name, one in whole.operators.items()}
     bound = relaxation(whole.graph, nests, chip_of_maps(10, 20), every_memory_keeps=True)
-    assert bound.crowding.traffic_bits == 8 * (2 * 32 + 72 + 20)
-    assert bound.traffic_bytes == 32 + 36 + 36 + 32 + 2 * 32 + 72 + 20
+    assert bound.crowding.traffic_bits == 8 * (2 * 32 + 72 + 24)
+    assert bound.traffic_bytes == 32 + 36 + 36 + 32 + 2 * 32 + 72 + 24

@@ -38,8 +38,10 @@ MOST_PREFIXES: Final = 1 << 12
 """Limit on the prefixes of a network. Each has an array of costs."""
 MOST_GROUPS: Final = 1 << 14
 """Limit on the groups of a network. Each is examined for every prefix that it ends."""
-_MOST_CLASSES: Final = 128
+_MOST_CLASSES: Final = 1024
 """Limit on the classes of tile sizes, which are an axis of the cost arrays."""
+_LENGTHS_PER_DOUBLING: Final = 4
+"""Classes of tile lengths between a length and its double; a class counts the least that any of its sizes needs."""
 MOST_LOADS: Final = 12
 """Limit on the operators of a group whose need for room counts."""
 _FACTOR: Final = 1_000_003
@@ -540,15 +542,20 @@ class TileCounts:
     def classes(self, bits: Counts, like: Counts, most_bits: int) -> SizeClasses | None:
         """Return the classes of sizes with several tiles and at most `most_bits` bits.
 
-        Sizes of a class are equal in `like` and `bits`. If there are too many classes, neighbouring ones merge. Returns
-        None if there are no sizes.
+        Sizes of a class are equal in `like` and `bits`, and nearly as long and as wide. If there are too many classes,
+        neighbouring ones merge. Returns None if there are no sizes.
         """
         found = np.flatnonzero((self.count > 1) & (bits <= most_bits))
         if not len(found):
             return None
-        found = found[np.lexsort((like[found], bits[found]))]
-        is_new = np.ones(len(found), bool)
-        is_new[1:] = (np.diff(like[found]) != 0) | (np.diff(bits[found]) != 0)
+        rows, columns = (
+            (np.log2([each[0] for each in ranges]) * _LENGTHS_PER_DOUBLING).astype(np.int64) for ranges in self.sizes
+        )
+        row, column = np.divmod(found, len(columns))
+        keys = columns[column], rows[row], like[found], bits[found]
+        order = np.lexsort(keys)
+        found, is_new = found[order], np.ones(len(found), bool)
+        is_new[1:] = np.any([np.diff(one[order]) != 0 for one in keys], axis=0)
         begins = np.flatnonzero(is_new)
         return SizeClasses(found, begins[:: -(-len(begins) // _MOST_CLASSES)], len(self.sizes[1]))
 

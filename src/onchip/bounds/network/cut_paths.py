@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice, product
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -434,10 +434,16 @@ class CutPaths:
         found, alive = np.full(len(limits), inf), np.arange(len(limits))
         paid = [np.zeros(len(limits)) for _ in priced.prices]
         for at, load in priced.loads.items():
+            slack = pairs.slack(load)
+            has_room = slack.min(axis=0) >= 0
+            alive, pairs, paid = alive[has_room], pairs.chosen(has_room), [one[has_room] for one in paid]
+            slack = slack[:, has_room]
             each = (
-                self._paid_spread(priced, at, pairs, pricing)
+                self._paid_spread(priced, at, pairs, slack, pricing)
                 if load.is_spread
-                else pairs.paid(load, [(one.own[at], one.waiting[at], one.is_once) for one in priced.prices])
+                else [
+                    pairs.paid(load, slack, one.own[at], one.waiting[at], is_once=one.is_once) for one in priced.prices
+                ]
             )
             paid = [one + more for one, more in zip(paid, each, strict=True)]
             stays = np.maximum.reduce(paid) < limits[alive]
@@ -445,20 +451,17 @@ class CutPaths:
         found[alive] = np.maximum.reduce(paid)
         return found
 
-    def _paid_spread(self, priced: _PricedGroup, at: int, pairs: _Pairs, pricing: RoomPricing) -> list[Floats]:
+    def _paid_spread(
+        self, priced: _PricedGroup, at: int, pairs: _Pairs, slack: Floats, pricing: RoomPricing
+    ) -> list[Floats]:
         """Return the cost, at each price, of an operator with known bits only for all Computes together."""
         load, classes = priced.loads[at], pairs.classes
-        most, taken = load.computes[classes, 0], pairs.taken(load)
-        is_full = np.any(load.computes[classes] * pairs.room[:, None] < taken, axis=-1)
-        bits = sum((each[classes, 0] for each in load.own.values()), taken[:, 0])
+        most = load.computes[classes, 0]
+        bits = sum((each[classes, 0] for each in load.own.values()), most * pairs.room - slack[0])
         computes = np.minimum(priced.group.computes[at][classes], most), most
         again = self._again(at, pricing)
         return [
-            np.where(
-                is_full,
-                inf,
-                _for_room(bits, pairs.room, computes, (min(one.own[at].values(), default=0.0), again)),
-            )
+            _for_room(bits, pairs.room, computes, (min(one.own[at].values(), default=0.0), again))
             for one in priced.prices
         ]
 
@@ -510,10 +513,6 @@ class CutPaths:
         return 0.0 if self.network.kept_weight_bits else float(pricing.weight) * operator.weight_bits
 
 
-_OwnAndWaiting: TypeAlias = tuple[Mapping[str, float], Mapping[str, float], bool]
-"""Prices of own bits and of waiting ones, by map, and whether bits that are read in several tiles count once."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Prices:
     """Prices of bits that pass DRAM, by operator and by map that it reads or writes itself, or that waits.
@@ -539,7 +538,7 @@ class _PricedGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Pairs of a state and a class of tile sizes: by pair the class, the free bits, and the passing bits of edge maps."""
+    """Pairs of a state and a class of tile sizes: by pair the class, the free bits, and the passing bits of maps."""
 
     classes: Counts
     room: Floats
@@ -549,48 +548,46 @@ class _Pairs:
         """Return some of the pairs."""
         return _Pairs(self.classes[stays], self.room[stays], {name: one[stays] for name, one in self.passing.items()})
 
-    def taken(self, load: ComputeLoad) -> Floats:
-        """Return the bits of edge maps on the chip in an operator's Computes, by pair and set of tiles."""
-        computes = load.computes[self.classes]
-        found = np.zeros(computes.shape)
-        for name, edge in load.edges.items():
-            if name not in self.passing:
+    def slack(self, load: ComputeLoad) -> Floats:
+        """Return the capacity left for inner maps in an operator's Computes, by set of tiles and pair.
+
+        The bits of edge maps that are on the chip are taken off.
+        """
+        computes = load.computes.T[:, self.classes]
+        found = computes * self.room
+        for name, passing in self.passing.items():
+            if (edge := load.edges.get(name)) is None:
                 continue
-            passing = self.passing[name]
-            bits = edge.bits[self.classes] - (1 if load.is_spread else computes) * passing[:, None]
+            bits = edge.bits.T[:, self.classes] - (1 if load.is_spread else computes) * passing
             np.maximum(bits, 0.0, out=bits)
             if edge.band is not None and edge.least is not None:  # a Compute has all of its band on the chip, or none
                 kept = np.where(passing < edge.least[self.classes], edge.band[self.classes], 0.0)
-                bits[:, LAST_TILE] = np.maximum(bits[:, LAST_TILE], kept)
-            found += bits
+                bits[LAST_TILE] = np.maximum(bits[LAST_TILE], kept)
+            found -= bits
         return found
 
-    def paid(self, load: ComputeLoad, prices: Sequence[_OwnAndWaiting]) -> list[Floats]:
-        """Return for each choice of prices the least cost of inner maps that pass DRAM, or infinity without room.
-
-        In the last tile, each of its own bands is on the chip as a whole or not at all.
-        """
-        slack = load.computes[self.classes] * self.room[:, None] - self.taken(load)
-        is_full = np.any(slack < 0, axis=-1)
-        return [np.where(is_full, inf, self._paid(load, slack, *one)) for one in prices]
-
-    def _paid(
+    def paid(
         self,
         load: ComputeLoad,
         slack: Floats,
         prices: Mapping[str, float],
         waiting: Mapping[str, float],
-        is_once: bool,  # noqa: FBT001
+        *,
+        is_once: bool,
     ) -> Floats:
-        own = {name: bits[self.classes] for name, bits in (load.once if is_once else load.own).items()}
-        others = [(waiting[name], bits[self.classes]) for name, bits in load.waiting.items()]
+        """Return the least cost of inner maps that pass DRAM.
+
+        In the last tile, each of its own bands is on the chip as a whole or not at all.
+        """
+        own = {name: bits.T[:, self.classes] for name, bits in (load.once if is_once else load.own).items()}
+        others = [(waiting[name], bits.T[:, self.classes]) for name, bits in load.waiting.items()]
         if not own and not others:
-            return np.zeros(len(slack))
+            return np.zeros(len(self.classes))
         priced = [*((prices[name], bits) for name, bits in own.items()), *others]
-        spread = _filled(sum(bits for _, bits in priced) - slack, priced).max(axis=-1)
-        first, others = slack[:, LAST_TILE], [(price, bits[:, LAST_TILE]) for price, bits in others]
-        bands = [(prices[name], bits[:, LAST_TILE]) for name, bits in own.items()]
-        found = np.full(len(slack), inf)
+        spread = _filled(sum(bits for _, bits in priced) - slack, priced).max(axis=0)
+        first, others = slack[LAST_TILE], [(price, bits[LAST_TILE]) for price, bits in others]
+        bands = [(prices[name], bits[LAST_TILE]) for name, bits in own.items()]
+        found = np.full(len(first), inf)
         waits = sum((bits for _, bits in others), np.zeros(1))
         for chosen in product((False, True), repeat=len(bands)):
             staying = sum((bits for (_, bits), stays in zip(bands, chosen, strict=True) if stays), np.zeros(1))
