@@ -596,9 +596,18 @@ class _StepsBetween:
             for home in filter(None, homes):
                 around = replace(around, output_home=home)
                 front = self.grouper.front_between(operators, around, self.run)
-                behind = kept if home == DRAM else kept | {(name, True, (home,)) for name in outputs}
                 for option in front.options:
-                    yield FusedStep(end, behind, option, around)
+                    is_in_bands = self._writes_bands(option.stack)
+                    written = () if home == DRAM else [(name, True, (home,), is_in_bands) for name in outputs]
+                    yield FusedStep(end, kept.union(written), option, around)
+
+    def _writes_bands(self, stack: ScheduledStack) -> bool:
+        """Return True if the group has several tiles."""
+        tiling = stack.tiling
+        if tiling is None or tiling.channels is not None:
+            return tiling is not None
+        rows, columns = pixels_in_tiles(self.grouper.maker.question.network, stack.operators)
+        return tiling.rows < rows or tiling.columns < columns
 
     def _around(self, operators: Operators, end: int, on_chip: OnChip) -> tuple[Surroundings, OnChip]:
         """Return what is around a group, and the residents that stay behind it: those that are read later."""
@@ -606,14 +615,15 @@ class _StepsBetween:
         read = {name for one in operators for name in network.operator[one].inputs}
         homes: dict[str, str] = {}
         taken: dict[str, int] = {}
-        for tensor, _, held in on_chip:
+        for tensor, _, held, _ in on_chip:
             if tensor in read and graph.tensor[tensor].role is not Role.PARAMETER:
                 homes[tensor] = held[-1]
             else:
                 for memory in held:
                     taken[memory] = taken.get(memory, 0) + 8 * graph.tensor[tensor].size_bytes
         kept = frozenset(one for one in on_chip if self._last_read.get(one[0], -1) >= end)
-        return Surroundings(homes, DRAM, taken, frozenset(homes.keys() - {tensor for tensor, _, _ in kept})), kept
+        read_last = frozenset(homes.keys() - {one[0] for one in kept})
+        return Surroundings(homes, DRAM, taken, read_last), kept
 
 
 def demand_of(cost: StackCost) -> StackDemand:

@@ -162,7 +162,7 @@ class ResidencyPath:
         if len(labels) <= self.width:
             return labels
         tensors = self.composer.network.graph.tensor
-        least = min(labels, key=lambda one: sum(tensors[name].size_bytes * len(held) for name, _, held in one.on_chip))
+        least = min(labels, key=lambda one: sum(tensors[name].size_bytes * len(held) for name, _, held, _ in one.on_chip))
         return [*(one for one in labels[: self.width] if one is not least), least]
 
     def _outer(self, stack: int) -> _Outer:
@@ -205,7 +205,7 @@ class ResidencyPath:
         """Yield places of the group: where it reads and writes its outer tensors, and which leave behind it."""
         tensors = self.composer.network.graph.tensor
         held: dict[str, set[str]] = {}
-        for name, _, memories in on_chip:
+        for name, _, memories, _ in on_chip:
             held.setdefault(base_of(tensors[name]), set()).update(memories)
         options = [
             *(self._options(outer, name, memories, held) for name, memories in outer.read.items()),

@@ -20,8 +20,11 @@ from onchip.ops.nests import BandedOperand
 from onchip.scheduling.program.places import StackPlaces
 from onchip.scheduling.program.runs import TiledNetwork, base_of
 
-Resident = tuple[str, bool, tuple[str, ...]]
-"""A tensor, True if DRAM lacks it, and the memories that have it, in the order of their arrival."""
+Resident = tuple[str, bool, tuple[str, ...], bool]
+"""A tensor, True if DRAM lacks it, the memories that have it, in the order of their arrival, and True for bands.
+
+Bands that the tiles of a group wrote lie apart.
+"""
 OnChip = frozenset[Resident]
 """All residents at the beginning or the end of a group. A tensor that is needed later and not resident is in DRAM."""
 
@@ -61,8 +64,9 @@ class _Walk:
         self._free = {name: memory.capacity_bytes for name, memory in self._memories.items()}
         self._distance = {name: at for at, name in enumerate(self._memories)}
         self._holding = {operand: _names(levels, operand) for operand in Operand}
-        self._resident = {tensor: list(held) for tensor, _, held in before}
-        self._not_in_dram = {tensor for tensor, is_missing, _ in before if is_missing}
+        self._resident = {tensor: list(held) for tensor, _, held, _ in before}
+        self._not_in_dram = {tensor for tensor, is_missing, _, _ in before if is_missing}
+        self._in_bands = {tensor for tensor, _, _, is_in_bands in before if is_in_bands}
         self._lent = set[tuple[str, str]]()
         """Inputs, with a memory, whose bytes an output takes."""
         for tensor, held in self._resident.items():
@@ -71,7 +75,10 @@ class _Walk:
 
     def on_chip(self) -> OnChip:
         """Return the residents."""
-        return frozenset((name, name in self._not_in_dram, tuple(held)) for name, held in self._resident.items())
+        return frozenset(
+            (name, name in self._not_in_dram, tuple(held), name in self._in_bands)
+            for name, held in self._resident.items()
+        )
 
     def go(self, steps: range) -> None:
         """Append the instructions of each step."""
@@ -91,12 +98,15 @@ class _Walk:
                     self._settle(tensor, at, next_read)
 
     def _lenders(self, at: int) -> Sequence[str]:
-        """Return the inputs whose bytes the output of a step may take, because no later step reads them."""
+        """Return the inputs whose bytes the output of a step may take, because no later step reads them.
+
+        An output that is whole cannot take the bytes of bands.
+        """
         pairs = self._network.graph.operator[self._network.steps[at].operator].in_place
         if not pairs:
             return ()
         last = {one.name for one, after in self._network.in_use[at] if after is None and one.role is not Role.OUTPUT}
-        return [pair.input for pair in pairs if pair.input in last]
+        return [pair.input for pair in pairs if pair.input in last and pair.input not in self._in_bands]
 
     def _home(self, operand: BandedOperand) -> str | None:
         """Return the memory nearest the MACs that may hold the operand and has all its bands; None for DRAM."""
