@@ -162,7 +162,11 @@ class ResidencyPath:
         if len(labels) <= self.width:
             return labels
         tensors = self.composer.network.graph.tensor
-        least = min(labels, key=lambda one: sum(tensors[name].size_bytes * len(held) for name, _, held, _ in one.on_chip))
+
+        def held_bytes(label: _Label) -> int:
+            return sum(tensors[name].size_bytes * len(held) for name, _, held, _ in label.on_chip)
+
+        least = min(labels, key=held_bytes)
         return [*(one for one in labels[: self.width] if one is not least), least]
 
     def _outer(self, stack: int) -> _Outer:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from random import Random
 from typing import Final
 
@@ -521,7 +523,36 @@ class ScheduleSearch:
 
 
 def _every_operator_alone(network: Graph) -> tuple[ScheduledStack, ...]:
-    return tuple(ScheduledStack((operator.name,)) for operator in network.operators)
+    return tuple(ScheduledStack((name,)) for name in _short_branches_first(network))
+
+
+def _short_branches_first(network: Graph) -> tuple[str, ...]:
+    """Return the operators in an order in which a join follows the longest of its branches, the others before it.
+
+    The join and the end of that branch may then be one group. A branch has the operators that no other input of the
+    join needs.
+    """
+    number = {one.name: at for at, one in enumerate(network.operators)}
+    inputs = [
+        list(dict.fromkeys(number[network.producer[name].name] for name in one.reads if name in network.producer))
+        for one in network.operators
+    ]
+    before = list[int]()
+    """Set of operators that an operator needs, and itself, as a bit mask."""
+    for at, own in enumerate(inputs):
+        before.append(reduce(or_, (before[each] for each in own), 1 << at))
+        needed_by_others = {each: reduce(or_, (before[one] for one in own if one != each), 0) for each in own}
+        own.sort(key=lambda each: (before[each] & ~needed_by_others[each]).bit_count())
+    waiting = [at for at, one in enumerate(network.operators) if not any(network.readers[name] for name in one.outputs)]
+    waiting.reverse()
+    order = dict[int, None]()
+    while waiting:
+        missing = [each for each in inputs[waiting[-1]] if each not in order]
+        if missing:
+            waiting += reversed(missing)
+        else:
+            order[waiting.pop()] = None
+    return tuple(network.operators[at].name for at in order)
 
 
 def _with_operators_alone(
