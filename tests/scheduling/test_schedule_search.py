@@ -16,12 +16,15 @@ from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode
 from onchip.api.schedule import ScheduleRequest, schedule_network
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.params import ScheduleParams
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.places import Places
-from onchip.scheduling.search.solve import ScheduleSearch, solve_schedule
+from onchip.scheduling.search.solve import ScheduleSearch, short_branches_first, solve_schedule
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
@@ -154,6 +157,21 @@ def assert_legal(found: FoundSchedule, case: tuple[tuple[int, int], tuple[int, i
         theirs.energy_fj,
         theirs.latency_cycles,
         theirs.traffic_bytes,
+    )
+
+
+def test_a_join_follows_the_longest_of_its_branches() -> None:
+    kinds = {"first": ("x",), "long": ("first",), "longer": ("long",), "short": ("first",), "join": ("longer", "short")}
+    operators = [Operator(name, "Add" if name == "join" else "Relu", read, (name,)) for name, read in kinds.items()]
+    roles = {"x": Role.INPUT, "join": Role.OUTPUT}
+    names = ("x", *kinds)
+    tensors = tuple(Tensor.of_shape(name, (1, 1, 2, 2), 8, roles.get(name, Role.ACTIVATION)) for name in names)
+    assert short_branches_first(Graph("join", tensors, tuple(operators))) == (
+        "first",
+        "short",
+        "long",
+        "longer",
+        "join",
     )
 
 

@@ -523,10 +523,10 @@ class ScheduleSearch:
 
 
 def _every_operator_alone(network: Graph) -> tuple[ScheduledStack, ...]:
-    return tuple(ScheduledStack((name,)) for name in _short_branches_first(network))
+    return tuple(ScheduledStack((name,)) for name in short_branches_first(network))
 
 
-def _short_branches_first(network: Graph) -> tuple[str, ...]:
+def short_branches_first(network: Graph) -> tuple[str, ...]:
     """Return the operators in an order in which a join follows the longest of its branches, the others before it.
 
     The join and the end of that branch may then be one group. A branch has the operators that no other input of the
