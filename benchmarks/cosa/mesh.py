@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
+from functools import cache
 from itertools import pairwise, product
 from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from onchip import native
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import MemoryLevel
@@ -84,12 +88,12 @@ class MeshNetwork:
         """Return the number of packets for `bits` bits, at least one."""
         return max(-(-bits // self.payload_bits), 1)
 
-    def shape(self) -> native.NetworkShape:
-        """Return the network as the engine takes it; raises ValueError for endpoints that share a port."""
-        numbers = asdict(self)
-        del numbers["flit_bits"]
-        endpoints = [native.NetworkEndpoint(**one) for one in numbers.pop("endpoints")]
-        return native.NetworkShape(**numbers, endpoints=endpoints)
+    def numbers(self) -> list[int]:
+        """Return the network as the engine reads it."""
+        fields = asdict(self)
+        endpoints = fields.pop("endpoints")
+        del fields["flit_bits"]
+        return [*fields.values(), len(endpoints), *(number for one in endpoints for number in one.values())]
 
 
 COSA_ELEMENTS: Final = 16
@@ -110,11 +114,12 @@ Cycles and buffers were measured on the authors' simulator; DRAM reads 32 bytes 
 """
 
 
-LAST_CYCLE: Final = 1 << 59
+class TaskKind(IntEnum):
+    """The kind of a task; a barrier has no endpoint and ends with the tasks it waits for."""
 
-
-TaskKind = native.NetworkTaskKind
-"""The kind of a task; a barrier has no endpoint and ends with the tasks it waits for."""
+    SEND = 0
+    COMPUTE = 1
+    BARRIER = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +153,35 @@ def run_tasks(network: MeshNetwork, tasks: Sequence[TrafficTask]) -> NetworkRun:
 
     Raises InputError for tasks that no network has, InternalError where tasks wait for one another for ever.
     """
-    try:
-        simulation = native.NetworkSimulation(network.shape(), [_native(task) for task in tasks])
-    except ValueError as error:
-        raise InputError(str(error), place=PLACE, expected="tasks of its endpoints") from None
-    if simulation.run(LAST_CYCLE, native.StopToken()) is not native.NetworkOutcome.FINISHED:
-        raise InternalError(f"after {simulation.cycles} cycles nothing can move any more", place=PLACE)
-    return NetworkRun(simulation.cycles, simulation.flit_hops, tuple(simulation.begins), tuple(simulation.ends))
+    numbers = [*network.numbers(), len(tasks), *(number for task in tasks for number in _numbers(task))]
+    done = subprocess.run([engine()], input=" ".join(map(str, numbers)), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InputError(done.stdout.strip() or done.stderr, place=PLACE, expected="tasks of its endpoints")
+    has_ended, cycles, flit_hops, *times = map(int, done.stdout.split())
+    if not has_ended:
+        raise InternalError(f"after {cycles} cycles nothing can move any more", place=PLACE)
+    return NetworkRun(cycles, flit_hops, tuple(times[::2]), tuple(times[1::2]))
 
 
-def _native(task: TrafficTask) -> native.NetworkTask:
+def _numbers(task: TrafficTask) -> list[int]:
     if task.receivers and not 0 <= min(task.receivers) <= max(task.receivers) < MOST_ENDPOINTS:
-        raise ValueError(f"a task sends to {task.receivers}")
+        raise InputError(f"a task sends to {task.receivers}", place=PLACE, expected="endpoints of the network")
     actor, receivers = -1 if task.actor is None else task.actor, sum(1 << one for one in task.receivers)
-    return native.NetworkTask(task.kind, actor, task.size, task.earliest, receivers, task.waits_for)
+    return [task.kind, actor, task.size, task.earliest, receivers, len(task.waits_for), *task.waits_for]
+
+
+@cache
+def engine() -> Path:
+    """Return the compiled program of `mesh.cpp`, made with the compiler of the environment if the source is newer."""
+    source = Path(__file__).with_suffix(".cpp")
+    program = source.parents[2] / "build" / "mesh"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        program.parent.mkdir(exist_ok=True)
+        with TemporaryDirectory(dir=program.parent) as folder:
+            made = Path(folder) / program.name
+            subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-O2", "-o", made, source], check=True)
+            made.replace(program)
+    return program
 
 
 @dataclass(frozen=True, slots=True)

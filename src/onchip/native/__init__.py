@@ -38,12 +38,6 @@ LayoutStay = _core.LayoutStay
 LayoutTensor = _core.LayoutTensor
 LomaOrders = _core.LomaOrders
 MachineLevel = _core.MachineLevel
-NetworkEndpoint = _core.NetworkEndpoint
-NetworkOutcome = _core.NetworkOutcome
-NetworkShape = _core.NetworkShape
-NetworkSimulation = _core.NetworkSimulation
-NetworkTask = _core.NetworkTask
-NetworkTaskKind = _core.NetworkTaskKind
 OrderBeam = _core.OrderBeam
 PackingAttempt = _core.PackingAttempt
 PackingFinding = _core.PackingFinding
@@ -100,12 +94,6 @@ __all__ = [
     "LayoutTensor",
     "LomaOrders",
     "MachineLevel",
-    "NetworkEndpoint",
-    "NetworkOutcome",
-    "NetworkShape",
-    "NetworkSimulation",
-    "NetworkTask",
-    "NetworkTaskKind",
     "OrderBeam",
     "PackingAttempt",
     "PackingFinding",

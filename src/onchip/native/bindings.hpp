@@ -15,7 +15,6 @@ void add_exact(nanobind::module_& module);
 void add_uneven(nanobind::module_& module);
 void add_zigzag(nanobind::module_& module);
 void add_joint(nanobind::module_& module);
-void add_noc(nanobind::module_& module);
 void add_latency(nanobind::module_& module);
 void add_latency_bands(nanobind::module_& module);
 void add_layouts(nanobind::module_& module);

@@ -26,7 +26,6 @@ NB_MODULE(_core, module) {
     onchip::add_uneven(module);
     onchip::add_zigzag(module);
     onchip::add_joint(module);
-    onchip::add_noc(module);
     onchip::add_latency(module);
     onchip::add_latency_bands(module);
     onchip::add_layouts(module);
