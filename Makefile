@@ -16,7 +16,7 @@ SANITIZED_TESTS := tests/native tests/model/test_layer_batch.py \
 	tests/contract/test_packing.py \
 	tests/contract/test_joint_workers.py tests/contract/test_one_order.py tests/contract/test_evictions.py \
 	tests/memory/test_least_latency.py \
-	tests/mapping/test_network_layers.py tests/mapping/test_loma.py tests/memory/test_min_peak.py \
+	tests/mapping/test_loma.py tests/memory/test_min_peak.py \
 	tests/mapping/test_mapping_floors.py tests/mapping/test_mapping_bounds.py
 # Of these, what takes longest there and calls nothing that the others do not call.
 UNSANITIZED_TESTS := time_limit or runs_in_bands or the_first_floor or byte_for_byte or more_units_than or 400-

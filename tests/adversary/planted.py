@@ -7,7 +7,7 @@ from typing import Final
 
 PLANTED: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, str]]]]] = {
     "pack": {
-        "src/onchip/native/arena_blocks.cpp": {
+        "src/onchip/native/arena.cpp": {
             "the least arena pads the topmost buffer, too": (
                 "most = std::max(most, live - paddings.rbegin()->first);",
                 "most = std::max(most, live);",
@@ -43,7 +43,7 @@ PLANTED: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, str]]]]] = {
                 "buffer < count; ++buffer",
             )
         },
-        "src/onchip/native/packing_bounds.cpp": {
+        "src/onchip/native/packing_search.cpp": {
             "a fixed buffer may be raised as if it were passed over": (
                 "if (state.low == state.support || one.fixed != none) continue;",
                 "if (state.low == state.support) continue;",
@@ -73,23 +73,19 @@ PLANTED: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, str]]]]] = {
         },
     },
     "plan": {
-        "src/onchip/native/joint_frontier.cpp": {
+        "src/onchip/native/joint_states.cpp": {
             "a state dominates though it lacks copies that the other has": (
                 "while (copies != 0 && left >= 0) left -= ",
                 "while (copies != 0 && left >= 0) left -= 0 * ",
-            )
-        },
-        "src/onchip/native/joint_states.cpp": {
+            ),
             "safe: outputs may stand in for an input that is cheaper to evict": (
                 "} else if (is_resident && left.cost <= evict_cost(state, tensor)) {",
                 "} else if (is_resident) {",
-            )
-        },
-        "src/onchip/native/joint_candidates.cpp": {
+            ),
             "of two that are alike, either may leave in place of the other, whoever reads them": (
                 "if (mine != awaited && !runs_before(awaited, mine)) return false;",
                 "if (mine == none) return false;",
-            )
+            ),
         },
         "src/onchip/native/joint_parts.hpp": {
             "an eviction is charged a write though DRAM has a copy": (
@@ -107,7 +103,7 @@ PLANTED: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, str]]]]] = {
                 "if 0 < size % alignment <= partial + 1)",
             ),
         },
-        "src/onchip/native/peak_position.cpp": {
+        "src/onchip/native/peak.cpp": {
             "least peak: safe though more stays resident than before": (
                 "return change.units < 0 ||",
                 "return change.units <= 1 ||",

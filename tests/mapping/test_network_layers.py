@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections import Counter
 from random import Random
 
@@ -36,6 +38,8 @@ from onchip.model.layer.cost import layer_cost
 from oracles.network_on_chip import PlainNetwork
 from support.network_mappings import SIMBA, mappings_for_the_network
 from support.series import series
+
+pytestmark = pytest.mark.skipif(shutil.which(os.environ.get("CXX", "c++")) is None, reason="there is no compiler")
 
 # The mapping of a layer on the network on chip: its transfers, their times and durations
 

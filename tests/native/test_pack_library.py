@@ -15,10 +15,7 @@ FOLDER = Path(onchip.native.__file__).parent
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 SOURCES = [
     FOLDER / name
-    for name in (
-        *("onchip_pack.cpp", "packing_task.cpp", "packing_attempt.cpp", "packing_search.cpp", "packing_bounds.cpp"),
-        *("arena_blocks.cpp", "arena_repair.cpp", "arena_search.cpp", "arena_skyline.cpp"),
-    )
+    for name in ("onchip_pack.cpp", "packing_task.cpp", "packing_attempt.cpp", "packing_search.cpp", "arena.cpp")
 ]
 pytestmark = pytest.mark.skipif(COMPILER is None or sys.platform != "linux", reason="there is no C compiler")
 

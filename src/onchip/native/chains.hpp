@@ -241,7 +241,6 @@ private:
         double slope;
     };
 
-    // chain_guides.cpp
     // Chooses the guides: up to `most` criteria under the maximum, then means.
     void choose_guides(std::size_t most);
     // Returns the criteria under the maximum, sorted by approximate decreasing bound.
@@ -263,7 +262,6 @@ private:
     // tile stayed that may. `others` is the maximum of the criteria that do not guide.
     double at_least(const double* through, const std::vector<double>& have, double others) const;
 
-    // chain_points.cpp
     // Sets the coordinates of the points and marks all points as remaining.
     void lay_out();
     // Eliminates points without room: the least bits of the other boundaries of a memory are not available to a
@@ -287,7 +285,6 @@ private:
     void gather();
     std::vector<std::vector<std::uint8_t>> cells_left() const;
 
-    // chain_search.cpp
     // Searches with limits that grow towards `limit_`. A search that is cut short proves no more than its initial
     // bound. So each round searches below a part of the distance to the limit first: a completed round proves that
     // bound or finds the optimum.

@@ -285,7 +285,6 @@ private:
         return (at * levels_ + level) * operands * levels_ + operand * levels_ + first;
     }
 
-    // exact_price.cpp
     double price_reads(Index at);
     double read_price(const double* own, Index operand, Index level, Index tile) const;
     double price_sums(Index at, Index complete_from);
@@ -295,7 +294,6 @@ private:
     void add_moves(const Criterion& criterion, Index operand, Index level, double* own) const;
     double busy_cycles(Index operand, Index boundary, Index tile, Index move, double bits_below) const;
 
-    // exact_link.cpp
     double link(Index at);
     void go_on(Index at, Index level, Index operand, Index first, const double* before);
     void end_runs(Index at, Index level, double* ended);
@@ -387,7 +385,6 @@ private:
         bool is_always_open = false;  // true if it serves the units in every cycle
     };
 
-    // exact_descent.cpp
     void expand(double limit);
     bool next_inside(Index& tile);
     void put(Index place, Index tile, Index inner, Index outer);
@@ -398,10 +395,8 @@ private:
     double paid(Index at, Index lowest) const;
     double rest(Index at, Index place) const;
 
-    // exact_nest.cpp
     std::unordered_map<Index, std::vector<Nest::Loop>> loops_beside() const;
 
-    // exact_orders.cpp
     bool is_inner(Index inner, Index tile, Index around) const;
     bool is_outer(Index inner, Index outer, Index tile, Index around) const;
     Index sole_run(Index place) const;
@@ -409,7 +404,6 @@ private:
     bool narrows(Index place, Index outer) const;
     bool has_free_outer(Index place, Index inner, Index tile) const;
 
-    // exact_stall.cpp
     void account(Index place);
     void add_units(Index operand);
     void add_level(Index operand, Index level, double window);
@@ -481,13 +475,11 @@ private:
     WaySearch(const WaySearch&) = delete;
     WaySearch& operator=(const WaySearch&) = delete;
 
-    // exact_floor.cpp
     double floor_of_energy() const;
     double floor_of_cycles() const;
     double busy_at_units(Index port, Index operand, double& waiting) const;
     double busy_once(Index port, Index operand, Index boundary) const;
 
-    // exact_way.cpp
     void list_criteria();
     std::vector<Index> preloads() const;
     void list(std::span<const Index> way);
@@ -507,16 +499,7 @@ private:
     Count entries_ = 0;  // number of table entries filled, one per tile and level
 };
 
-// The search for a provably optimal mapping in a mapspace. docs/mapping.md has the proofs; read it first, then:
-//
-// exact_space.hpp    the layer's prime factors, the memory hierarchy of each operand, the unrollings (ways) of the
-// array
-// exact_tiling.hpp   one way: its tiles and their transfers
-// exact_price.hpp    one criterion: cost tables of tiles, and the minimum over all chains
-// exact_descent.hpp  branch and bound over the chains that no criterion excludes
-// exact_way.hpp      one way: lower bounds and criteria
-//
-// This file searches all ways in the order of their lower bounds.
+// The search takes all ways in the order of their lower bounds.
 
 // In femtojoules, cycles, or their product.
 double value_of(Objective objective, double energy_pj, double cycles);

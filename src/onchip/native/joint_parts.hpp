@@ -1,19 +1,110 @@
-// The components of the joint search: tables of the problem, states, dominance, queue, evictions.
+// The components of the joint search: storage, tables of the problem, states, dominance, queue, evictions and lanes.
 
 #pragma once
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <condition_variable>
+#include <cstddef>
 #include <deque>
+#include <exception>
 #include <map>
 #include <memory_resource>
+#include <mutex>
+#include <new>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "joint_sets.hpp"
+#include "joint.hpp"
+#include "words.hpp"
 
 namespace onchip::joint {
+
+using Word = std::uint64_t;
+
+inline constexpr Index word_bits = 64;
+
+// Sets of operators or tensors are bits in words stored elsewhere.
+
+inline Index words_for(std::size_t count) {
+    return static_cast<Index>((count + word_bits - 1) / word_bits);
+}
+
+inline std::size_t word_of(Index item) {
+    return static_cast<std::size_t>(item) / word_bits;
+}
+
+inline Word bit_of(Index item) {
+    return Word{1} << (static_cast<std::size_t>(item) % word_bits);
+}
+
+inline bool has(const Word* set, Index item) {
+    return (set[word_of(item)] & bit_of(item)) != 0;
+}
+
+inline void add(Word* set, Index item) {
+    set[word_of(item)] |= bit_of(item);
+}
+
+inline void remove(Word* set, Index item) {
+    set[word_of(item)] &= ~bit_of(item);
+}
+
+// Hashes a number (SplitMix64).
+inline Word mixed(Word word) {
+    return onchip::mixed((word + 1) * 0x9E3779B97F4A7C15U);
+}
+
+// Removes the lowest item of a word and returns it.
+inline Index take_lowest(Word& word) {
+    const int lowest = std::countr_zero(word);
+    word &= word - 1;
+    return lowest;
+}
+
+// Memory of at most `most_bytes` bytes; throws std::bad_alloc beyond.
+class Budget : public std::pmr::memory_resource {
+public:
+    explicit Budget(std::int64_t most_bytes) : left_bytes_(static_cast<std::size_t>(std::min(most_bytes, reach))) {}
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+        if (bytes > left_bytes_) throw std::bad_alloc();
+        void* place = std::pmr::new_delete_resource()->allocate(bytes, alignment);
+        left_bytes_ -= bytes;
+        return place;
+    }
+    void do_deallocate(void* place, std::size_t bytes, std::size_t alignment) override {
+        std::pmr::new_delete_resource()->deallocate(place, bytes, alignment);
+        left_bytes_ += bytes;
+    }
+    bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+    static constexpr std::int64_t reach = std::int64_t{1} << 34;  // limit of all indices
+
+    std::size_t left_bytes_;
+};
+
+// Lists stored contiguously.
+class Lists {
+public:
+    void append(const std::vector<Index>& list) {
+        items_.insert(items_.end(), list.begin(), list.end());
+        stops_.push_back(items_.size());
+    }
+    std::span<const Index> operator[](Index at) const {
+        return {items_.data() + stops_[at], stops_[at + 1] - stops_[at]};
+    }
+
+private:
+    std::vector<std::size_t> stops_{0};
+    std::vector<Index> items_;
+};
+
+// The components of the joint search: tables of the problem, states, dominance, queue, evictions.
 
 // The progress of a search. Only plans below the upper bound are accepted; it falls to the cost of the best plan found.
 struct Progress {
@@ -90,7 +181,7 @@ struct State {
     Index parent = none;
     Index evicted = none;  // the set evicted before the first of its operators
     Index peer = none;     // next state with the same executed operators
-    Index lane = 0;        // lane of the parent and of the evicted set (joint_lanes.hpp)
+    Index lane = 0;        // lane of the parent and of the evicted set
     bool is_dominated = false;
 };
 
@@ -265,7 +356,6 @@ private:
         Index following = 0;
     };
 
-    // joint_candidates.cpp
     void list_candidates(Index state, Index runs);
     void list_residents(Index state);
     void list_overwritables(Index state, Index runs);
@@ -273,7 +363,6 @@ private:
     bool runs_before(Index first, Index second);
     Index next_reader(Index state, std::span<const Index> readers, std::size_t& at) const;
 
-    // joint_evictions.cpp
     Node begin(const Deferred& choice);
     bool holds(Units over) const;
     bool is_minimal(Units over);
@@ -296,6 +385,113 @@ private:
     std::vector<Chosen> path_;
     Index listed_ = none;
     bool operands_may_end_short_ = false;
+};
+
+// A search in several threads, with one lane per thread (hash-distributed A*).
+//
+// A lane owns all states of certain sets of executed operators, with their deferred children, so dominance is local.
+// States built for other lanes are sent in parcels. docs/search.md proves that no state is lost. A single lane is a
+// sequential search.
+
+// A state and its lane.
+struct Place {
+    Index lane = 0;
+    Index state = none;
+};
+
+// The meeting point of lanes: parcels, idle lanes, and the reason of the end.
+class Exchange {
+public:
+    Exchange(Progress& progress, const Options& options)
+        : progress_(progress),
+          proves_(options.greed == 0),
+          inboxes_(options.workers),
+          floors_(options.workers, 0),
+          outcome_(Outcome::exhausted) {}
+
+    // Returns the lane of all states whose set of executed operators has this hash.
+    Index owner(Word hash) const { return static_cast<Index>((hash >> 32U) % static_cast<Word>(inboxes_.size())); }
+
+    bool is_over() const { return is_over_.load(std::memory_order_relaxed); }
+
+    // Delivers parcels and takes the received ones. Waits while the lane has no deferred child below the upper bound
+    // (`floor` is the least cost), while others lag far behind, or while others have full inboxes. Returns false once
+    // the search has ended.
+    bool trade(Index lane, std::vector<Parcel>& outgoing, Cost floor, Parcel& incoming, const StopToken& stop);
+
+    // Records a cheaper plan; ends a greedy search.
+    void has_found(Place goal, Cost cost);
+
+    // Ends all lanes; the first reason counts.
+    void end(Outcome why);
+    void end(std::exception_ptr error);
+
+    // Call before the lanes start or resume.
+    void begin() {
+        outcome_ = Outcome::exhausted;
+        is_over_.store(false, std::memory_order_relaxed);
+    }
+
+    // Call after all lanes have ended. `outcome` rethrows a lane's exception.
+    Outcome outcome() const;
+    Place goal() const { return goal_; }
+    Cost cost() const { return cost_; }
+
+private:
+    bool is_idle(Index lane) const { return floors_[lane] >= progress_.upper_bound.load(std::memory_order_relaxed); }
+    bool has_waiting(Index lane) const { return !inboxes_[lane].states.empty(); }
+    bool is_all_done() const;
+    bool is_far_ahead(Index lane) const;
+    bool is_another_crowded(Index lane) const;
+    void raise_bound();
+    void end_held(Outcome why);
+
+    Progress& progress_;
+    const bool proves_;
+    std::mutex lock_;
+    std::condition_variable news_;
+    std::vector<Parcel> inboxes_;
+    std::vector<Cost> floors_;  // by lane: lower bound on its deferred and undelivered states
+    Place goal_;
+    Cost cost_ = none;
+    Cost least_ = 0;  // minimum over all floors and parcels
+    Outcome outcome_;
+    std::exception_ptr error_;
+    std::atomic<bool> is_over_{false};
+};
+
+class Lane {
+public:
+    Lane(Index number, const Tables& tables, const Options& options, Progress& progress, Exchange& exchange);
+
+    // Runs until the search ends; the first lane that finishes, with or without success, ends all lanes.
+    void run(const StopToken& stop);
+
+    const States& states() const { return states_; }
+    const EvictedSets& sets() const { return sets_; }
+
+private:
+    bool is_alone() const { return options_.workers == 1; }
+    Outcome go_on(const StopToken& stop);
+    bool trade(const StopToken& stop);
+    bool settle(Index state, const StopToken& stop);
+    bool defer_children(Index state, const StopToken& stop);
+    bool go_on_with(const Queue::Popped& popped, const StopToken& stop);
+
+    const Index number_;
+    const Tables& tables_;
+    const Options& options_;
+    Progress& progress_;
+    Exchange& exchange_;
+    Budget budget_;
+    EvictedSets sets_;
+    States states_;
+    Frontier frontier_;
+    Queue queue_;
+    Evictions evictions_;
+    std::vector<Parcel> outgoing_;  // by lane
+    Parcel incoming_;
+    unsigned turns_ = 0;
 };
 
 }  // namespace onchip::joint

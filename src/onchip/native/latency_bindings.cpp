@@ -1,5 +1,6 @@
-// Python bindings of machines and timings.
+// Python bindings of machines, timings and `LatencyBands`.
 
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
@@ -7,6 +8,7 @@
 
 #include "bindings.hpp"
 #include "latency.hpp"
+#include "latency_bands.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -61,14 +63,8 @@ void add_room(nb::module_& module) {
         "longest lifetime. If `has_place_for_all`, loads have a reserved address from the start too, which\n"
         "may be improved later. AFTERWARDS repeats the placement `rounds` times: tensors without an\n"
         "address, or with a late one, are placed earlier in the next round.")
-        .def(
-            "__init__",
-            [](Room* place, double share, double ahead_share, Placing placing, bool is_longest_first,
-               bool has_place_for_all, Index rounds) {
-                new (place) Room{share, ahead_share, placing, is_longest_first, has_place_for_all, rounds};
-            },
-            "share"_a, "ahead_share"_a, "placing"_a = Placing::none, "is_longest_first"_a = false,
-            "has_place_for_all"_a = false, "rounds"_a = 1)
+        .def(nb::init<double, double, Placing, bool, bool, Index>(), "share"_a, "ahead_share"_a,
+             "placing"_a = Placing::none, "is_longest_first"_a = false, "has_place_for_all"_a = false, "rounds"_a = 1)
         .def_ro("share", &Room::share)
         .def_ro("ahead_share", &Room::ahead_share);
 }
@@ -118,6 +114,136 @@ void add_latency(nb::module_& module) {
     add_machine(module);
     add_room(module);
     add_timing(module);
+}
+
+}  // namespace onchip
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace onchip {
+
+// Python bindings of `LatencyBands`.
+
+namespace {
+
+using namespace latency;
+
+using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+Rate rate_of(const Pairs& terms) {
+    Rate rate;
+    for (const auto& [unit_bits, cycles] : terms) rate.push_back({unit_bits, cycles});
+    return rate;
+}
+
+std::vector<Operand> operands_of(const std::vector<std::pair<Index, bool>>& operands) {
+    std::vector<Operand> found;
+    for (const auto& [tensor, is_cut] : operands) found.push_back({tensor, is_cut});
+    return found;
+}
+
+std::vector<Way> ways_of(const Pairs& ways) {
+    std::vector<Way> found;
+    for (const auto& [parts, cycles] : ways) found.push_back({static_cast<Index>(parts), cycles});
+    return found;
+}
+
+void add_network(nb::module_& module) {
+    nb::class_<WholeTensor>(
+        module, "LatencyWholeTensor",
+        "A tensor in one scratchpad that may be split along its channels.\n"
+        "\n"
+        "A tensor without a shape has one channel. `same_as` is the number of the tensor of which this is a\n"
+        "copy in another scratchpad, or -1. `is_in_dram` is True if DRAM has the tensor from the start or\n"
+        "once the original has been stored.")
+        .def(nb::init<Bytes, Index, std::int64_t, bool, bool, Index, Index>(), nb::kw_only(), "size_bytes"_a,
+             "channels"_a, "bits_per_channel"_a, "is_in_dram"_a, "is_output"_a, "memory"_a, "same_as"_a);
+    nb::class_<Access>(
+        module, "LatencyAccess",
+        "The alignment of a scratchpad in bytes, and the rates of transfers to and from DRAM.\n"
+        "\n"
+        "`load` and `store` are lists of terms (bits of a unit, cycles of a unit). A transfer takes the sum\n"
+        "over the terms, each with its last unit counted in full.")
+        .def(
+            "__init__",
+            [](Access* place, Bytes alignment_bytes, const Pairs& load, const Pairs& store) {
+                new (place) Access{alignment_bytes, rate_of(load), rate_of(store)};
+            },
+            nb::kw_only(), "alignment_bytes"_a, "load"_a, "store"_a);
+    nb::class_<WholeOperator>(
+        module, "LatencyWholeOperator",
+        "An operator that may run in bands along its channels.\n"
+        "\n"
+        "`reads` and `writes` are pairs of a tensor and True if each band uses only its part of the tensor.\n"
+        "`ways` are pairs of a number of bands and the cycles of one band; the first is one band.\n"
+        "`cuts_inputs` is True if the split divides the inputs.")
+        .def(
+            "__init__",
+            [](WholeOperator* place, const std::vector<std::pair<Index, bool>>& reads,
+               const std::vector<std::pair<Index, bool>>& writes, const Pairs& ways, bool cuts_inputs) {
+                new (place) WholeOperator{operands_of(reads), operands_of(writes), ways_of(ways), cuts_inputs};
+            },
+            nb::kw_only(), "reads"_a, "writes"_a, "ways"_a, "cuts_inputs"_a);
+}
+
+}  // namespace
+
+void add_latency_bands(nb::module_& module) {
+    add_network(module);
+    nb::class_<BandSearch>(
+        module, "LatencyBands",
+        "Heuristic search for a split of operators into bands and an order of the bands with low latency.\n"
+        "\n"
+        "Pieces (whole operators or bands) are numbered operator by operator, bands of tensors tensor by\n"
+        "tensor. `accesses` has an entry for each scratchpad. `has_given_order` is True if the order of the\n"
+        "operators is fixed. The best pieces and order found so far are called the incumbent. Raises\n"
+        "ValueError, with the entry, if the network is invalid.")
+        .def(
+            "__init__",
+            [](BandSearch* place, std::vector<WholeTensor> tensors, std::vector<WholeOperator> operators,
+               Machine machine, std::vector<Access> accesses, bool has_given_order) {
+                new (place) BandSearch(Network{std::move(tensors), std::move(operators), std::move(machine),
+                                               std::move(accesses), has_given_order});
+            },
+            "tensors"_a, "operators"_a, "machine"_a, nb::kw_only(), "accesses"_a, "has_given_order"_a)
+        .def("begin", &BandSearch::begin, "parts"_a, "seed"_a, "order"_a = std::vector<Index>{},
+             "Restart from a number of bands per operator and an order of the pieces, or the given order.")
+        .def("limit_room", &BandSearch::limit_room, "room"_a, "Set the room in which orders are timed from now on.")
+        .def("cut_otherwise", &BandSearch::cut_otherwise, "enough"_a, "stop"_a,
+             nb::call_guard<nb::gil_scoped_release>(),
+             "Try each change of the bands once; end early at a latency of at most `enough` cycles.")
+        .def("reorder", &BandSearch::reorder, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,
+             nb::call_guard<nb::gil_scoped_release>(),
+             "Improve the order of the incumbent by simulated annealing.\n"
+             "\n"
+             "`hottest` is the increase in cycles that is typically accepted at first. Ends after\n"
+             "`most_evaluations` orders or at a latency of at most `enough` cycles.")
+        .def("anneal", &BandSearch::anneal, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,
+             nb::call_guard<nb::gil_scoped_release>(),
+             "Improve the bands and the order of the incumbent together by simulated annealing.\n"
+             "\n"
+             "The arguments are those of `reorder`.")
+        .def(
+            "evaluate",
+            [](const BandSearch& search, const Room& room, const std::vector<Bytes>& first, const StopToken* stop) {
+                const nb::gil_scoped_release released;
+                return search.evaluate(room, first, stop);
+            },
+            "room"_a, "first_offsets_bytes"_a = std::vector<Bytes>{}, "stop"_a = nb::none(),
+            "Return the timing of the incumbent in the given room.\n"
+            "\n"
+            "`first_offsets_bytes` are initial offsets of all stays as they are without loads ahead of their\n"
+            "step. Placement rounds end if `stop` is asked. Raises IndexError if there are fewer offsets than\n"
+            "stays.")
+        .def_prop_ro("parts", &BandSearch::parts, "Number of bands of each operator in the incumbent.")
+        .def_prop_ro("order", &BandSearch::order, "Pieces of the incumbent in execution order.")
+        .def_prop_ro("sizes_bytes", &BandSearch::sizes_bytes,
+                     "Size in bytes of each band of a tensor in the incumbent.")
+        .def_prop_ro("tensors", &BandSearch::tensors,
+                     "Bands of tensors in the incumbent; copies in further scratchpads follow all originals.")
+        .def_prop_ro("worth", &BandSearch::worth,
+                     "Latency in cycles, cycles of all transfers and number of pieces, compared in this order.");
 }
 
 }  // namespace onchip

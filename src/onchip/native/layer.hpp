@@ -249,7 +249,6 @@ private:
         std::size_t operator()(const Block& block) const;
     };
 
-    // layer_cost.cpp
     void multiply_turns(const Mapping& mapping);
     bool multiply_beside(const Mapping& mapping);
     void reserve_homes();
@@ -262,14 +261,12 @@ private:
     void size_tiles(Index operand, Index at);
     void hold(Index level, Count bits, Count episodes);
 
-    // layer_input.cpp
     bool read_input(const Mapping& mapping, double& energy_pj);
     bool is_interleaved(const Mapping& mapping, Index at) const;
     void size_input(Index at, Crossing& crossing, double& energy_pj);
     Units blocks(const Block& rows, const Block& columns, Count bits, Index level);
     const BlockSizes& sizes(Index axis, const Block& block);
 
-    // layer_time.cpp
     void fetch(const Crossing& crossing);
     void drain(const Crossing& crossing);
     void visit(const Crossing& crossing, Index end, Move move, Visit visit);

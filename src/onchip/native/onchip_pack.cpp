@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "packing_task.hpp"
+#include "packing.hpp"
 
 namespace onchip::packing {
 

@@ -10,6 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -137,7 +140,6 @@ private:
 
     static constexpr Index passed = -2;
 
-    // packing_search.cpp
     void reset();
     bool begin();
     bool decide(Frame& frame);
@@ -151,7 +153,6 @@ private:
     Listed list_choices(const Part& part, Index section);
     bool waits_for_twin(Index buffer) const;
 
-    // packing_bounds.cpp
     Listed list_rest(const Frame& frame);
     bool raise_passed(Listed rest);
     void sort_by_low(Listed rest);
@@ -191,5 +192,202 @@ void Search::for_each_section(const Buffer& buffer, Visit visit) {
         for (Index section = life.first; section < life.stop; ++section) visit(sections_[section]);
     }
 }
+
+// Packing as compilers ask for it: buffers with their own alignment, fixed offset and gaps, in one memory.
+//
+// Nothing here needs Python; `onchip_pack.h` is the C interface. The heuristics for many buffers are `arena.hpp`.
+
+using Bytes = Units;
+using Step = std::int64_t;
+
+inline constexpr Step most_steps = Step{1} << 62;
+
+// Steps [start, stop).
+struct Interval {
+    Step start = 0;
+    Step stop = 0;
+};
+
+// A buffer, live over [start, stop) except in its gaps. It keeps its offset over all of its lifetime.
+struct Request {
+    Step start = 0;
+    Step stop = 0;
+    Bytes size = 0;
+    Bytes alignment = 1;
+    Bytes fixed = none;          // the only legal offset, or none
+    std::vector<Interval> gaps;  // in order, disjoint, inside the lifetime
+
+    // Returns the intervals in which the buffer is live.
+    std::vector<Interval> lives() const;
+};
+
+struct Task {
+    std::vector<Request> buffers;
+    Bytes capacity = 0;
+
+    // Throws std::invalid_argument, with the entry, if the task is invalid.
+    void check() const;
+
+    // Returns the task of some of the buffers.
+    Task part(const std::vector<Index>& kept) const;
+
+    // Returns the task of the buffers that live in these steps, without their other steps.
+    Task clipped(Interval steps) const;
+};
+
+enum class Verdict { optimal, feasible, infeasible, unknown };
+
+// The result. `lower_bound` is proven for any packing; `offsets` and `arena` are set if there is a packing.
+struct Answer {
+    Verdict verdict = Verdict::unknown;
+    std::vector<Bytes> offsets;
+    Bytes arena = none;
+    Bytes lower_bound = 0;
+    std::int64_t nodes = 0;  // decisions of the exact search; others count as long as they take
+};
+
+// Buffers that do not fit together; `is_irreducible` if every proper subset is proven to fit.
+struct Conflict {
+    std::vector<Index> buffers;
+    bool is_irreducible = false;
+};
+
+struct Effort {
+    bool minimize = false;  // find the lowest arena, else any that fits
+    std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();
+    std::uint64_t seed = 0;
+    std::int64_t repairs = 0;  // rounds of skylines and repairs before the exact search
+};
+
+// Called with the best arena (`none` before the first), the lower bound, and the nodes so far.
+using Progress = std::function<void(Bytes, Bytes, std::int64_t)>;
+
+// Packs the buffers. Ends early after a stop request, with the best packing so far.
+Answer solve(const Task& task, const Effort& effort, const StopToken& stop, const Progress& progress);
+
+// Shrinks the buffers of an infeasible task to a conflict. Each test takes at most the nodes of the effort.
+Conflict conflict_of(const Task& task, const Effort& effort, const StopToken& stop);
+
+// Returns a lower bound on the arena: the most bytes alive at a step, and the end of each fixed buffer.
+Bytes least_arena(const Task& task);
+
+// Returns the first step in which the most bytes are alive.
+Step fullest_step(const Task& task);
+
+// Returns true if two fixed buffers overlap.
+bool fixed_overlap(const Task& task);
+
+// One capacity, tried harder and harder: buffers that can wait, best fit, the exact search, and short stretches.
+
+inline constexpr std::int64_t quick_nodes = 8'000;      // of the first round of an attempt; later rounds grow
+inline constexpr std::int64_t most_pairs = 20'000'000;  // their lists take some 400 MB
+
+// Lifetimes as intervals, and the pairs of buffers that live together.
+class Lifetimes {
+public:
+    explicit Lifetimes(const std::vector<Request>& buffers);
+
+    std::int64_t pairs() const { return pairs_; }  // an upper bound if buffers have gaps
+    const std::vector<Interval>& lives(Index buffer) const { return lives_[buffer]; }
+
+    // Lists the neighbours of each buffer. Call only if there are at most `most_pairs`.
+    const std::vector<std::vector<Index>>& neighbours();
+
+private:
+    std::vector<std::vector<Interval>> lives_;
+    std::vector<std::vector<Index>> neighbours_;
+    std::int64_t pairs_ = 0;
+};
+
+// Sizes, alignments and fixed offsets in units that divide every offset of a packing with the least sum of offsets.
+struct Scale {
+    Bytes common = 1;  // greatest common divisor of the alignments; sizes are padded to it
+    Bytes unit = 1;    // in bytes; a multiple of `common`
+    std::vector<Units> sizes;
+    std::vector<Units> alignments;
+    std::vector<Units> fixed;
+    bool are_sums = true;  // true if every offset is a sum of sizes
+
+    explicit Scale(const std::vector<Request>& buffers);
+};
+
+// Places buffers one by one between neighbours that have an offset.
+class Placer {
+public:
+    Placer(const std::vector<Request>& buffers, Lifetimes& lifetimes)
+        : buffers_(buffers), neighbours_(lifetimes.neighbours()) {}
+
+    enum class Gap { lowest, smallest };
+
+    // Places the buffers in this order, fixed ones first. Returns false at the first buffer without a gap.
+    bool place(const std::vector<Index>& order, Bytes capacity, Gap gap);
+
+    // Places one buffer, in place of its offset. Returns false if it has no gap.
+    bool place(Index buffer, Bytes capacity, Gap gap);
+
+    std::vector<Bytes> offsets;  // none for a buffer without a place
+
+private:
+    const std::vector<Request>& buffers_;
+    const std::vector<std::vector<Index>>& neighbours_;
+    std::vector<std::pair<Bytes, Bytes>> beside_;
+};
+
+enum class Finding { packed, unpackable, open };
+
+class Attempt {
+public:
+    // Throws std::invalid_argument, with the entry, if the task is invalid.
+    Attempt(Task task, std::uint64_t seed);
+    Attempt(Task task, std::shared_ptr<Lifetimes> lifetimes, std::uint64_t seed);
+
+    // Goes on for about so many nodes. The first call also tries best fit.
+    Finding go_on(std::int64_t nodes, const StopToken& stop);
+
+    // Goes on with the exact search alone.
+    Finding search(std::int64_t nodes, const StopToken& stop);
+
+    // Looks around the fullest sections, which lie apart, for stretches that do not pack.
+    std::vector<Interval> unpackable_stretches(const StopToken& stop);
+
+    // Steps that do not pack, if the finding is unpackable; else the narrowest stretch tried that stays open, or all.
+    Interval stretch() const { return stretch_; }
+
+    // The buffers that cannot wait: they pack exactly if all do.
+    const std::vector<Index>& core() const { return kept_; }
+
+    const std::vector<Bytes>& offsets() const { return offsets_; }
+    std::int64_t nodes() const { return nodes_; }
+
+private:
+    bool is_too_much();
+    void find_core();
+    void build_search();
+    void set_sections();
+    void set_ranks(const std::vector<Buffer>& buffers);
+    bool best_fit(const StopToken& stop);
+    void complete(std::vector<Bytes> core_offsets);
+    bool narrow(Index middle, std::int64_t nodes, const StopToken& stop);
+    void trim(Index low, Index high, const StopToken& stop);
+    Interval steps_of(Index low, Index high) const { return {steps_[low], steps_[high - 1] + 1}; }
+    Finding finding_in(Interval steps, std::int64_t nodes, const StopToken& stop) const;
+
+    Task task_;
+    std::uint64_t seed_;
+    std::shared_ptr<Lifetimes> lifetimes_;
+    std::vector<Index> kept_, postponed_;
+    std::vector<std::vector<Sections>> sections_;  // by kept buffer
+    std::vector<Step> steps_;                      // by section: a step in which all of it lives
+    std::unique_ptr<Search> search_;
+    std::vector<std::vector<Index>> ranks_;
+    Bytes unit_ = 1;
+    std::vector<Bytes> offsets_;
+    Interval stretch_;
+    bool is_narrowed_ = false;  // the stretch is not all steps
+    std::int64_t nodes_ = 0;
+    std::int64_t round_ = 0;
+    std::int64_t round_nodes_ = 0;
+    bool has_begun_ = false;
+};
 
 }  // namespace onchip::packing

@@ -1,6 +1,6 @@
 // Core, best fit, restarts and stretches of one packing attempt.
 
-#include "packing_attempt.hpp"
+#include "packing.hpp"
 
 #include <algorithm>
 #include <map>

@@ -9,8 +9,7 @@
 
 #include "arena.hpp"
 #include "bindings.hpp"
-#include "packing_attempt.hpp"
-#include "packing_task.hpp"
+#include "packing.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -158,13 +157,8 @@ void add_lives(nb::module_& module) {
                       "Buffers as columns: half-open lifetimes in steps, and sizes in bytes.\n"
                       "\n"
                       "Its methods raise ValueError, with the entry, if a value is invalid.")
-        .def(
-            "__init__",
-            [](Lives* place, std::vector<std::int64_t> starts, std::vector<std::int64_t> stops,
-               std::vector<Units> sizes, Units alignment) {
-                new (place) Lives{std::move(starts), std::move(stops), std::move(sizes), alignment};
-            },
-            nb::kw_only(), "starts"_a, "stops"_a, "sizes"_a, "alignment"_a)
+        .def(nb::init<std::vector<std::int64_t>, std::vector<std::int64_t>, std::vector<Units>, Units>(), nb::kw_only(),
+             "starts"_a, "stops"_a, "sizes"_a, "alignment"_a)
         .def(
             "sweep", [](const Lives& lives, Units most) { return sweep_within(blocks_of(lives), most); }, "most"_a,
             nb::call_guard<nb::gil_scoped_release>(),

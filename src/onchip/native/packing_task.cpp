@@ -1,7 +1,5 @@
 // The driver: bounds, heuristics for many buffers, attempts at one or several capacities, and conflicts.
 
-#include "packing_task.hpp"
-
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -13,7 +11,7 @@
 #include <utility>
 
 #include "arena.hpp"
-#include "packing_attempt.hpp"
+#include "packing.hpp"
 
 namespace onchip::packing {
 

@@ -548,16 +548,10 @@ void add_loma(nb::module_& module) {
         "`adds_beside` is True if sums of several instances are added up above it. `held` are the operands\n"
         "that it holds, in the order of the file, padded with -1 to three. `is_home` is True per operand\n"
         "that is whole in it. `elements` is the size of each tile per operand, in elements.")
-        .def(
-            "__init__",
-            [](FilledLevel* place, Count capacity_bits, bool is_double_buffered, bool adds_beside,
-               const std::array<Index, operands>& held, const std::array<bool, operands>& is_home,
-               std::array<std::vector<double>, operands> elements) {
-                new (place)
-                    FilledLevel{capacity_bits, is_double_buffered, adds_beside, held, is_home, std::move(elements)};
-            },
-            nb::kw_only(), "capacity_bits"_a, "is_double_buffered"_a, "adds_beside"_a, "held"_a, "is_home"_a,
-            "elements"_a);
+        .def(nb::init<Count, bool, bool, const std::array<Index, operands>&, const std::array<bool, operands>&,
+                      std::array<std::vector<double>, operands>>(),
+             nb::kw_only(), "capacity_bits"_a, "is_double_buffered"_a, "adds_beside"_a, "held"_a, "is_home"_a,
+             "elements"_a);
     nb::class_<Orders>(
         module, "LomaOrders",
         "Iterator over all orders of the factors, each filled into the memories from the array upwards.\n"
@@ -610,13 +604,8 @@ void add_uneven(nb::module_& module) {
                     "\n"
                     "`need_bits` are the bits that it needs in each shared memory: first if partial sums arrive, then\n"
                     "if complete sums arrive. `leaves_complete` is True if the sums leave the cut complete.")
-        .def(
-            "__init__",
-            [](Cut* place, std::vector<double> energy_pj, std::array<std::vector<std::vector<Count>>, 2> need_bits,
-               std::vector<bool> leaves_complete) {
-                new (place) Cut{std::move(energy_pj), std::move(need_bits), std::move(leaves_complete)};
-            },
-            nb::kw_only(), "energy_pj"_a, "need_bits"_a, "leaves_complete"_a);
+        .def(nb::init<std::vector<double>, std::array<std::vector<std::vector<Count>>, 2>, std::vector<bool>>(),
+             nb::kw_only(), "energy_pj"_a, "need_bits"_a, "leaves_complete"_a);
     nb::class_<UnevenSearch>(
         module, "UnevenSearch",
         "Label-setting search for the mapping of least energy over all orders and all cuts of each operand.\n"

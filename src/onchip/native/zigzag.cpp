@@ -114,7 +114,6 @@ private:
         double all() const { return shared + apart; }
     };
 
-    // zigzag.cpp
     void multiply_turns(const Mapping& mapping);
     bool multiply_beside(const Mapping& mapping);
     void count_units();
@@ -128,7 +127,6 @@ private:
     Count bits_held(Index operand, const Boundary& one) const;
     bool is_pending(Index cut, Index upper) const;
 
-    // zigzag_tiles.cpp
     double elements(const Array& array, Index operand, Index level, Index cut) const;
     double positions(Index axis, double outputs, double filters) const;
     double neighbours(const Array& array, Index operand, const Boundary& one) const;
@@ -137,7 +135,6 @@ private:
     double energy_of_moves() const;
     double most_bits(const Boundary& one, Move towards, Move own) const;
 
-    // zigzag_time.cpp
     double cycles_of(const Mapping& mapping);
     void find_room(const Mapping& mapping);
     Count steps_in_use(const Mapping& mapping, Index operand, Index at) const;

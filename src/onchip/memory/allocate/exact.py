@@ -1,6 +1,6 @@
 """Attempts to pack at one capacity: each packs, proves that no packing exists, or stays open.
 
-The search is native (`native/packing_attempt.hpp`, docs/packing.md): bounds, best fit, branch and bound, and proofs by
+The search is native (`native/packing.hpp`, docs/packing.md): bounds, best fit, branch and bound, and proofs by
 short stretches of steps. CP-SAT decides attempts that stay open.
 """
 

@@ -1,6 +1,6 @@
 """Offsets within a capacity, in the minimum arena, or a proof that there are none (docs/packing.md).
 
-The driver is native (`native/packing_task.hpp`), that of `libonchip_pack` and `onchip-minimalloc`.
+The driver is native (`native/packing.hpp`), that of `libonchip_pack` and `onchip-minimalloc`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Offsets for the residencies of a schedule: as a packing of chains, by CP-SAT with ties, or by a beam over layouts.
 
-The beam is `native/layout_orders.hpp`. It keeps what the schedule keeps, and evicts more often what finds no offset.
+The beam is `native/layouts.hpp`. It keeps what the schedule keeps, and evicts more often what finds no offset.
 """
 
 from __future__ import annotations

@@ -535,7 +535,7 @@ class Leaving:
 def what_leaves(gaps: Sequence[IdleGap], left_units: Callable[[int], int], run: Run) -> Leaving | None:
     """Return the cheapest gaps that leave, so that those that stay take at most `left_units` in each step.
 
-    None if the choices are too many (`native/stays.hpp`) or the run has to stop.
+    None if the choices are too many (`native/stays.cpp`) or the run has to stop.
     """
     if not gaps:
         return Leaving((), 0)

@@ -1,7 +1,7 @@
 """Large-neighbourhood search: windows of a plan are planned again, in bytes or with addresses.
 
 Tensors that cross an end of a window keep their residency, and with addresses their offset. Between two uses a tensor
-stays, or is loaded for the second use. Windows with addresses are `native/placed_plan.hpp`; an equal layout replaces
+stays, or is loaded for the second use. Windows with addresses are `native/layouts.hpp`; an equal layout replaces
 the old one, as it leaves other gaps. The cost never rises.
 """
 
