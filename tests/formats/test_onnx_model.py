@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto
 from onnx.helper import make_function, make_node, make_opsetid, make_tensor
 
-from onchip.formats.networks import writable
 from onchip.formats.onnx.nodes import BITS
+from onchip.formats.states_and_loops import writable
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
 from support.onnx_networks import integers, model, operator_names, read, value, weight

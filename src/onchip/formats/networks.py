@@ -1,4 +1,4 @@
-"""Read networks of ONNX, TFLite and torch as graphs, and the parts that their readers share.
+"""Read networks of ONNX, TFLite and torch as graphs, and arrays for their inputs.
 
 onnx, tflite and torch take 0.15 to 2 s to import, so they are imported when a file of theirs is read.
 """
@@ -8,16 +8,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from onchip.answer.bindings import Bindings
-from onchip.arch.sizes import GREATEST_TOTAL_BYTES
 from onchip.errors import GraphError, InputError, NetworkWarning, UsageError, errors_in_file
+from onchip.formats.states_and_loops import NEXT
 from onchip.ir.graph import Graph
-from onchip.ir.operator import AttributeValue
 from onchip.ir.tensor import Role
 
 if TYPE_CHECKING:
@@ -29,35 +27,12 @@ if TYPE_CHECKING:
     from onchip.formats.tflite.graph import ReadNetwork
 
 
-NEXT: Final = "@next"
-"""Suffix of a state's name: its value for the next inference."""
-GREATEST_ITERATIONS: Final = 1000
-"""Largest trip count of a loop that is unrolled."""
-GREATEST_UNROLLED_NODES: Final = 20_000
-"""Largest number of nodes that all loops of a network may become together."""
-EXPECTED_OF_KEPT_LOOPS: Final = "a loop that can be unrolled, or whose tensors have one shape in every iteration"
-
-
-def writable(value: AttributeValue) -> AttributeValue:
-    """Return an attribute with text in place of numbers that JSON lacks: `inf`, `-inf`, `nan`."""
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    return [writable(element) for element in value] if isinstance(value, list) else value
-
-
 def warn_of_states(path: Path, states: Sequence[str]) -> None:
     """Warn with NetworkWarning how the states of a file are planned, unless it has none."""
     if states:
         more = f" and {len(states) - 1} more" if len(states) > 1 else ""
         what = f"state between inferences, modelled as an input and as the output NAME{NEXT}"
         warnings.warn(f"{path}: tensor {states[0]!r}{more}: {what}", NetworkWarning, stacklevel=3)
-
-
-def ensure_of_a_size(workspace_bytes: int, written_bytes: int, place: str) -> None:
-    """Raise GraphError for a loop that is not unrolled and needs more bytes than a network may have."""
-    if workspace_bytes + written_bytes > GREATEST_TOTAL_BYTES:
-        what = f"it stays one operator, which needs {workspace_bytes} bytes and writes {written_bytes}"
-        raise GraphError(what, place, f"at most {GREATEST_TOTAL_BYTES}")
 
 
 def read_arrays(given: Sequence[str], graph: Graph) -> Mapping[str, npt.NDArray[Any]]:

@@ -19,16 +19,16 @@ from onnx import TensorProto, numpy_helper
 from onnx.helper import make_graph, make_node, make_tensor_type_proto
 
 from onchip.errors import GraphError
-from onchip.formats.networks import (
+from onchip.formats.onnx.constants import KeptNode
+from onchip.formats.onnx.graph import build_graph
+from onchip.formats.onnx.nodes import BITS, SUBGRAPHS, ScopedNode, check_nodes, names_read, static_shape
+from onchip.formats.onnx.shapes import NotUnrolledError, Runner, UnfoldedModel, Unfolding
+from onchip.formats.states_and_loops import (
     EXPECTED_OF_KEPT_LOOPS,
     GREATEST_ITERATIONS,
     GREATEST_UNROLLED_NODES,
     ensure_of_a_size,
 )
-from onchip.formats.onnx.constants import KeptNode
-from onchip.formats.onnx.graph import build_graph
-from onchip.formats.onnx.nodes import BITS, SUBGRAPHS, ScopedNode, check_nodes, names_read, static_shape
-from onchip.formats.onnx.shapes import NotUnrolledError, Runner, UnfoldedModel, Unfolding
 from onchip.ir.tensor import size_in_bytes
 from onchip.model.capacity.bounds import inner_peak_bytes
 

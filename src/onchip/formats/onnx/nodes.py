@@ -13,7 +13,7 @@ from onnx import TensorProto
 from onnx.helper import get_attribute_value
 
 from onchip.errors import GraphError
-from onchip.formats.networks import writable
+from onchip.formats.states_and_loops import writable
 from onchip.ir.operator import AttributeValue
 
 Types: TypeAlias = Mapping[str, onnx.TypeProto]

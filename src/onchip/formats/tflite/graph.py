@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.errors import GraphError
-from onchip.formats.networks import NEXT
+from onchip.formats.states_and_loops import NEXT
 from onchip.formats.tflite.file import Accessor, ModelFile, bits_of, refused_if_damaged, type_name
 from onchip.formats.tflite.kinds import DescribedOperator, Operands, description_of, in_own_words
 from onchip.formats.tflite.network import LOOPS, FlatNetwork, NetworkOperator

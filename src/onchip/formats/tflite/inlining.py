@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from onchip.errors import GraphError
-from onchip.formats.networks import (
+from onchip.formats.states_and_loops import (
     EXPECTED_OF_KEPT_LOOPS,
     GREATEST_ITERATIONS,
     GREATEST_UNROLLED_NODES,

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 from typing import Final
 
-from onchip.formats.networks import writable
+from onchip.formats.states_and_loops import writable
 from onchip.formats.tflite.file import options_of
 from onchip.formats.tflite.network import ABSENT, NetworkOperator
 from onchip.formats.tflite.storage import CHANNELS_FIRST, MAP_RANK, MapLayouts, Presentation, TensorStorage

@@ -36,7 +36,7 @@ from torch.utils._pytree import tree_map
 from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError, OpenDimensionsError
 from onchip.formats.files import GREATEST_FILE_BYTES, read_file, too_large
-from onchip.formats.networks import NEXT
+from onchip.formats.states_and_loops import NEXT
 from onchip.formats.torch.recording import Recording
 from onchip.formats.torch.replay import STATES, ExportReplay, OpenShapes, ReplayOptions, Sizes, first_line
 from onchip.ir.graph import Graph, State

@@ -12,7 +12,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from onchip.errors import InternalError
-from onchip.formats.networks import NEXT, writable
+from onchip.formats.states_and_loops import NEXT, writable
 from onchip.ir.operator import SEEN_PARTS, SEEN_SHAPES, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 

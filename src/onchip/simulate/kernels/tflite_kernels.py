@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.errors import DifferentShapeError, GraphError, InputError, errors_in_file
-from onchip.formats.networks import NEXT, read_tflite_network
+from onchip.formats.networks import read_tflite_network
 from onchip.formats.onnx.program import random_array
+from onchip.formats.states_and_loops import NEXT
 from onchip.formats.tflite.file import INT4, dtype_of, mended, type_name
 from onchip.formats.tflite.graph import ReadNetwork, part_of_model
 from onchip.formats.tflite.network import Interpreter, NetworkOperator, Values, said_shape

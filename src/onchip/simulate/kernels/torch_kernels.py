@@ -17,8 +17,8 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError, errors_in_file
-from onchip.formats.networks import NEXT
 from onchip.formats.onnx.program import random_array
+from onchip.formats.states_and_loops import NEXT
 from onchip.formats.torch.program import ReplayedProgram, load_program, refused_if_damaged, replayed_program
 from onchip.formats.torch.recording import RealBytes, RecordedView, Recording, bytes_in_order
 from onchip.formats.torch.replay import RESULTS, STATES, ReplayOptions, first_line
