@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,20 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.document import Granularity, Reading
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.problem import Count, Objective, Order
 from onchip.answer.result import Status
-from onchip.api.check import CheckRequest, check_file
+from onchip.api.pack import smallest_arena
 from onchip.api.plan import Request
 from onchip.api.target import Target
-from onchip.arch.sharing import Share
-from onchip.backends.tflm.export_arena import arena_taken, export_arena, least_places
-from onchip.errors import InputError, InternalError
+from onchip.backends.tflm.export_arena import arena_taken, export_arena, lower_bound_bytes
+from onchip.errors import InternalError
 from onchip.formats.networks import read_tflite_network
 from onchip.formats.tflite.arena import ArenaContents, arena_contents, read_arena_plan
 from onchip.verify.packing import verify_packing
-from support.arena_exports import RAW, ROOM, allocations, chain, edited, exported, planned, refused
+from support.arena_exports import MICRO, ROOM, chain, edited, exported, planned, refused
 from support.micro_models import branches, int8, int8_constant, random_model
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, handle, network, with_variables
 
@@ -36,19 +33,6 @@ def test_every_model_written_is_legal_and_never_larger_than_by_the_runtimes_own_
     export = exported(random_model(Random(seed)).write(tmp_path / "m.tflite"))
     assert export.lower_bound_bytes <= export.arena_bytes <= export.greedy_bytes
     assert export.status is Status.OPTIMAL
-
-
-def test_the_plans_own_offsets_are_written_where_no_arena_is_smaller(tmp_path: Path) -> None:
-    model = chain(tmp_path)
-    export = exported(model)
-    offsets = {
-        line["allocate"]["tensor"]: line["allocate"]["offset_bytes"]
-        for line in json.loads(model.with_suffix(".json").read_text())["instructions"]
-        if "allocate" in line
-    }
-    plan = read_arena_plan(tmp_path / "planned.tflite")
-    assert {names[0]: at for names, at in zip(plan.names, plan.offsets_bytes, strict=True)} == offsets
-    assert (export.arena_bytes, export.changes) == (128, ())
 
 
 def test_views_lie_where_their_source_does(tmp_path: Path) -> None:
@@ -89,7 +73,7 @@ def test_a_scratch_buffer_is_part_of_what_is_promised(tmp_path: Path) -> None:
 
 
 def least_of_all_orders(model: Path) -> int:
-    """Return the smallest arena over all orders in which the file's operators can run, exhaustively."""
+    """Return the smallest lower bound over all orders in which the file's operators can run, exhaustively."""
     read = read_tflite_network(model)
     operators = read.network.operators
     writer = {index: at for at, operator in enumerate(operators) for index in operator.outputs}
@@ -102,7 +86,7 @@ def least_of_all_orders(model: Path) -> int:
             if at not in done and before[at] <= set(done):
                 yield from orders((*done, at))
 
-    return min(least_places(arena_contents(read, order)).taken_bytes for order in orders(()))
+    return min(lower_bound_bytes(arena_contents(read, order)) for order in orders(()))
 
 
 @pytest.mark.parametrize("seed", range(200, 230))
@@ -111,20 +95,11 @@ def test_no_order_of_the_operators_has_a_smaller_arena(seed: int, tmp_path: Path
     assert exported(model).arena_bytes == least_of_all_orders(model)
 
 
-@pytest.mark.slow
-def test_an_order_that_the_runtimes_lives_make_worse_is_not_kept(tmp_path: Path) -> None:
-    """Freeing a large input first pays if the plan loads the other input later, but not if both are present at once."""
-    exports = [exported(random_model(Random(seed)).write(tmp_path / "m.tflite")) for seed in range(100, 120)]
-    said = [change for export in exports for change in export.changes]
-    assert any(change.startswith("the file's own order is kept") for change in said)
-    assert any(change.startswith("another operator order than the plan's") for change in said)
-
-
 def test_operators_that_move_lower_the_peak(tmp_path: Path) -> None:
     export = exported(branches().write(tmp_path / "m.tflite"))
     assert (export.arena_bytes, export.greedy_bytes) == (1024 + 4096 + 3 * 64, 1024 + 4 * 4096)
     model = tmp_path / "m.tflite"
-    given = exported(model, Request(str(model), RAW, ROOM, Objective.PEAK, Order.GIVEN))
+    given = exported(model, Request(str(model), MICRO, ROOM, Objective.PEAK, Order.GIVEN))
     assert (given.arena_bytes, given.moved_operators) == (1024 + 4 * 4096, 0)
 
 
@@ -136,80 +111,11 @@ def test_a_custom_operators_scratch_buffers_are_said_to_be_unknown(tmp_path: Pat
     assert export.not_modelled == ("y",)
 
 
-def test_what_a_plan_overwrites_in_place_has_places_of_its_own(tmp_path: Path) -> None:
-    """The runtime's kernels do not write over their inputs."""
-    model = chain(tmp_path)
-    shared = Request(str(model), RAW, ROOM, Objective.PEAK, share=Share.ALL)
-    export = exported(model, shared)
-    assert (export.arena_bytes, export.greedy_bytes) == (128, 128)
-    assert export.changes == ("offsets recomputed: tensor 'a': overlap while the runtime needs it",)
-
-
-def test_offsets_that_waste_room_are_not_kept(tmp_path: Path) -> None:
-    model = chain(tmp_path)
-
-    def waste(document: dict[str, Any]) -> None:
-        allocations(document)["a"]["offset_bytes"] = 4096
-
-    plan = edited(planned(model), waste)
-    _, export = export_arena(plan, str(model), tmp_path / "planned.tflite", may_replan=True)
-    assert export is not None
-    assert (export.arena_bytes, export.changes) == (
-        128,
-        ("offsets recomputed: those of the plan would take 4,160 bytes with the scratch buffers of kernels",),
-    )
-
-
 @pytest.mark.parametrize("seed", [102, 106, 107, 119])
 def test_an_order_that_was_given_is_not_searched_for(seed: int, tmp_path: Path) -> None:
     model = random_model(Random(seed)).write(tmp_path / "m.tflite")
     assert exported(model).moved_operators
-    assert not exported(model, Request(str(model), RAW, ROOM, Objective.PEAK, Order.GIVEN)).moved_operators
-
-
-def exported_as_planned(model: Path, plan: Path) -> dict[str, int]:
-    """Return the written offsets by tensor."""
-    output = model.with_name("planned.tflite")
-    _, export = export_arena(plan, str(model), output)
-    assert export is not None
-    assert export.changes == ()
-    check = check_file(CheckRequest(output, str(output), Target(sram=export.arena_bytes, alignment_bytes=16)))
-    assert check.is_legal
-    written = read_arena_plan(output)
-    return {name: at for names, at in zip(written.names, written.offsets_bytes, strict=True) for name in names}
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_offsets_of_an_aligned_plan_are_kept(seed: int, tmp_path: Path) -> None:
-    model = random_model(Random(seed)).write(tmp_path / "m.tflite")
-    plan = planned(model)
-    try:
-        offsets = exported_as_planned(model, plan)
-    except InputError:
-        assert "while the runtime needs it" in refused(plan, model)
-        return
-    placed = {one["tensor"]: one["offset_bytes"] for one in allocations(json.loads(plan.read_text())).values()}
-    assert placed.items() & offsets.items()
-    assert all(offsets.get(name, at) == at for name, at in placed.items())
-
-
-def test_an_unaligned_plan_is_refused_unless_other_offsets_are_asked_for(tmp_path: Path) -> None:
-    model = chain(tmp_path, length=20)
-    plan = planned(model, Request(str(model), RAW, Target(sram=2**10), Objective.PEAK))
-    assert "no multiple of 16" in refused(plan, model)
-    assert export_arena(plan, str(model), tmp_path / "planned.tflite", may_replan=True)[1] is not None
-
-
-def test_a_default_plan_with_fused_operators_is_exported_with_places_for_their_inner_tensors(tmp_path: Path) -> None:
-    operators = [TfliteOperator("CONV_2D", ["x", "w", ""], ["a"]), TfliteOperator("RELU", ["a"], ["y"])]
-    tensors = [int8(name, 1, 4, 4, 8) for name in "xay"] + [int8_constant("w", Random(0), 8, 1, 1, 8)]
-    model = network(tensors, operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
-    plan = planned(model, Request(str(model), Reading(), ROOM, Objective.PEAK))
-    placed = allocations(json.loads(plan.read_text()))
-    assert "a" not in placed
-    offsets = exported_as_planned(model, plan)
-    assert offsets.keys() == {"x", "a", "y"}
-    assert all(offsets[name] == one["offset_bytes"] for name, one in placed.items())
+    assert not exported(model, Request(str(model), MICRO, ROOM, Objective.PEAK, Order.GIVEN)).moved_operators
 
 
 STEPS = 4
@@ -222,39 +128,22 @@ def contents(buffers: list[Buffer], scratch: list[list[int]]) -> ArenaContents:
     return ArenaContents(groups, tuple(buffers), tuple(asked))
 
 
-def test_scratch_buffers_that_the_runtime_would_put_elsewhere_are_planned_as_one() -> None:
-    """The offsets leave a gap between tensors, which the runtime fills with another scratch buffer than planned."""
-    asked = contents([Buffer(0, 2, 80), Buffer(1, 2, 80)], [[32, 48, 64], []])
-    found = least_places(asked)
-    assert (found.taken_bytes, found.lower_bound_bytes) == (80 + 32 + 48 + 64, 80 + 32 + 48 + 64)
-
-
-def test_scratch_buffers_fill_gaps_between_tensors() -> None:
-    """A scratch buffer takes the offset of a tensor that is written later."""
-    asked = contents([Buffer(0, 2, 64), Buffer(1, 2, 64)], [[64], []])
-    assert least_places(asked).taken_bytes == 128
-
-
-def test_sizes_are_rounded_up_to_16() -> None:
-    asked = contents([Buffer(0, 1, 17), Buffer(0, 1, 1)], [[1]])
-    found = least_places(asked)
-    assert (found.taken_bytes, sorted(at % 16 for at in found.offsets_bytes)) == (64, [0, 0])
-
-
 @settings(max_examples=60)
 @given(st.data())
-def test_what_is_promised_is_what_the_runtime_makes_of_legal_places(data: st.DataObject) -> None:
+def test_no_legal_places_take_less_than_the_lower_bound(data: st.DataObject) -> None:
     sizes = st.integers(1, 100)
     lives = st.tuples(st.integers(0, STEPS - 1), st.integers(1, STEPS))
     made = data.draw(st.lists(st.tuples(lives, sizes), min_size=1, max_size=5))
     buffers = [Buffer(start, start + length, size) for (start, length), size in made]
     asked = contents(buffers, data.draw(st.lists(st.lists(sizes, max_size=3), min_size=STEPS, max_size=STEPS)))
-    found = least_places(asked)
-    problem = PackingProblem(asked.buffers, found.taken_bytes, 16)
-    assert not verify_packing(problem, Packing(found.offsets_bytes))
-    assert found.taken_bytes == 16 * arena_taken(asked, [at // 16 for at in found.offsets_bytes])
-    assert found.lower_bound_bytes <= found.taken_bytes
-    assert found.lower_bound_bytes <= 16 * arena_taken(asked, ())
+    sized = [*asked.buffers, *(one for some in asked.scratch for one in some)]
+    units = tuple(replace(one, size_bytes=-(-one.size_bytes // 16)) for one in sized)
+    offsets, end, bound = smallest_arena(PackingProblem(units, 1))
+    tensors = offsets[: len(asked.buffers)]
+    taken = arena_taken(asked, tensors)
+    placed = Packing(tuple(16 * at for at in tensors))
+    assert not verify_packing(PackingProblem(asked.buffers, 16 * taken, 16), placed)
+    assert 16 * bound == lower_bound_bytes(asked) <= 16 * min(end, taken, arena_taken(asked, ()))
 
 
 def test_a_model_that_has_changed_since_and_another_model_are_refused(tmp_path: Path) -> None:
@@ -268,9 +157,9 @@ def test_a_model_that_has_changed_since_and_another_model_are_refused(tmp_path: 
 
 def test_a_plan_that_the_runtime_cannot_obey_is_refused(tmp_path: Path) -> None:
     model = chain(tmp_path)
-    wide = planned(model, Request(str(model), Reading(bits=16, granularity=Granularity.RAW), ROOM, Objective.PEAK))
-    assert "the plan's bits" in refused(wide, model)
-    every = Reading(granularity=Granularity.RAW, count=Count.ALL)
+    raw = replace(MICRO, runtime=None)
+    assert "the plan is for no runtime" in refused(planned(model, Request(str(model), raw, ROOM)), model)
+    every = replace(MICRO, count=Count.ALL)
     assert "the plan's count" in refused(planned(model, Request(str(model), every, ROOM)), model)
 
 
@@ -282,7 +171,7 @@ def test_a_plan_that_spills_is_refused(tmp_path: Path) -> None:
         TfliteOperator("ADD", ["a", "c"], ["y"], ("AddOptions", {})),
     ]
     model = network([int8(name, 1, 64) for name in "xabcy"], operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
-    spilling = Request(str(model), RAW, Target(sram=192, alignment_bytes=16))
+    spilling = Request(str(model), MICRO, Target(sram=192, alignment_bytes=16))
     exported(model, spilling)
     (tmp_path / "planned.tflite").unlink()
     operators.insert(3, TfliteOperator("ADD", ["c", "b"], ["d"], ("AddOptions", {})))
@@ -307,7 +196,7 @@ def test_a_plan_in_two_scratchpads_is_refused(tmp_path: Path) -> None:
 
 def test_a_plan_of_other_shapes_is_refused(tmp_path: Path) -> None:
     model = chain(tmp_path)
-    shaped = replace(RAW, shapes={"x": (2, 64)})
+    shaped = replace(MICRO, shapes={"x": (2, 64)})
     assert "the plan's shapes" in refused(planned(model, Request(str(model), shaped, ROOM)), model)
 
 
@@ -316,9 +205,7 @@ def test_a_model_that_would_hold_an_illegal_plan_is_not_written(
 ) -> None:
     model = chain(tmp_path)
     plan = planned(model)
-    monkeypatch.setattr(
-        "onchip.backends.tflm.export_arena._offsets", lambda read, choice: [0] * len(read.network.tensors)
-    )
+    monkeypatch.setattr("onchip.backends.tflm.export_arena._offsets", lambda read, *_: [0] * len(read.network.tensors))
     with pytest.raises(InternalError, match="the model written has no legal plan"):
         export_arena(plan, str(model), tmp_path / "planned.tflite")
     assert not (tmp_path / "planned.tflite").exists()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onchip.answer.document import Granularity, Reading
+from onchip.answer.document import Granularity, Reading, Runtime
 from onchip.answer.problem import Objective
 from onchip.api.check import AnswerCheck, CheckRequest, check_file
 from onchip.api.plan import Request, plan_network
@@ -21,12 +21,12 @@ from onchip.formats.tflite.arena import ALIGNMENT_BYTES
 from support.micro_models import int8
 from support.tflite_models import TfliteOperator, network
 
-RAW = Reading(granularity=Granularity.RAW)
+MICRO = Reading(granularity=Granularity.RAW, runtime=Runtime.MICRO)
 ROOM = Target(sram=2**20, alignment_bytes=ALIGNMENT_BYTES)
 
 
 def planned(model: Path, request: Request | None = None) -> Path:
-    outcome = plan_network(request or Request(str(model), RAW, ROOM, Objective.PEAK))
+    outcome = plan_network(request or Request(str(model), MICRO, ROOM, Objective.PEAK))
     assert outcome.document is not None
     plan = model.with_suffix(".json")
     plan.write_text(plan_to_json(outcome.document))
@@ -35,7 +35,7 @@ def planned(model: Path, request: Request | None = None) -> Path:
 
 def exported(model: Path, request: Request | None = None) -> ArenaExport:
     output = model.with_name("planned.tflite")
-    _, export = export_arena(planned(model, request), str(model), output, may_replan=True)
+    _, export = export_arena(planned(model, request), str(model), output)
     assert export is not None
     check = check_file(CheckRequest(output, str(output), Target(sram=export.arena_bytes, alignment_bytes=16)))
     assert isinstance(check, AnswerCheck)

@@ -45,8 +45,7 @@ Traced: TypeAlias = "tuple[tuple[TraceSpan, ...], TracedWaits]"
 class ExportRequest:
     """The request of `export`: an answer file and its network (None for mappings), the format and the output.
 
-    The accelerator gives the times of a plan's trace, and is that of mappings. `values` are those of a C project. With
-    `may_replan` a TFLite model may have other offsets than the plan.
+    The accelerator gives the times of a plan's trace, and is that of mappings. `values` are those of a C project.
     """
 
     file: Path
@@ -55,7 +54,6 @@ class ExportRequest:
     output: Path
     accelerator: str | Accelerator | None = None
     values: RunValues = field(default_factory=RunValues)
-    may_replan: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,6 @@ def export(
     target: TargetLike | None = None,
     seed: int = 0,
     random_weights: int | None = None,
-    replan: bool = False,
 ) -> tuple[Path, ...]:
     """Write an answer for other tools.
 
@@ -98,8 +95,6 @@ def export(
         The accelerator that times a plan's trace, or that mappings are for.
     seed, random_weights
         Of a C project: seed of the inputs, and of random parameters instead of the model's.
-    replan
-        Of a TFLite model: write other offsets if the runtime cannot use the plan's.
 
     Returns
     -------
@@ -119,7 +114,7 @@ def export(
             raise UsageError("it is a layer", place="network", expected="the network of the answer")
         machine = machine_of_answer(answer if is_mapping else file, target)
         values = RunValues(seed, random_weights)
-        request = ExportRequest(file, source, to, Path(output), machine, values, replan)
+        request = ExportRequest(file, source, to, Path(output), machine, values)
         exported = export_answer(request)
     if not exported.files:
         raise UsageError("it is not legal; `check` names the violations", place="answer", expected="a legal answer")
@@ -191,7 +186,7 @@ def _project(request: ExportRequest, source: str, *, is_schedule: bool) -> Expor
 def _arena(request: ExportRequest, source: str, files: tuple[Path, ...]) -> Exported:
     from onchip.backends.tflm.export_arena import arena_export_lines, arena_export_object, export_arena
 
-    check, export = export_arena(request.file, source, files[0], may_replan=request.may_replan)
+    check, export = export_arena(request.file, source, files[0])
     if export is None:
         return Exported(check, ())
     return Exported(check, files, {"arena": arena_export_object(export)}, tuple(arena_export_lines(export)))

@@ -447,7 +447,6 @@ class ExportOptions:
         None, "Initial value of an input of a c-project; repeatable.", "[NAME=]x.npy", flag="--input"
     )
     seed: Seed = 0
-    replan: bool = option(False, "Write other offsets or another order to a .tflite file if its arena becomes smaller.")
     as_json: AsJson = False
 
     def __post_init__(self) -> None:
@@ -455,9 +454,6 @@ class ExportOptions:
         if to != ExportFormat.C_PROJECT and (self.random_weights is not None or self.given or self.seed):
             what, place = f"only a c-project has weights and inputs, not {to}", "--random-weights, --input, --seed"
             raise UsageError(what, place=place, expected="--to c-project")
-        if self.replan and to != ExportFormat.TFLITE:
-            what = f"--replan is used with tflite only, not with {to}"
-            raise UsageError(what, place="--replan", expected="--to tflite")
         is_mapping = format_of_answer(self.file) is AnswerFormat.MAPPING
         if self.accelerator is not None and to != ExportFormat.TRACE and not is_mapping:
             what = f"--accelerator is used with trace only, not with {to}"
@@ -493,7 +489,7 @@ def export_command(options: ExportOptions) -> int:
     is_mapping = format_of_answer(options.file) is AnswerFormat.MAPPING
     source = None if is_mapping else options.network or network_of_file(options.file)
     values = RunValues(options.seed, options.random_weights, tuple(options.given or ()))
-    asked = options.file, source, options.to, options.output, options.accelerator, values, options.replan
+    asked = options.file, source, options.to, options.output, options.accelerator, values
     exported = export_answer(ExportRequest(*asked))
     check = check_view(exported.check)
     if not exported.check.is_legal and not options.as_json:
