@@ -21,7 +21,7 @@ from onchip.arch.sharing import SharedKinds
 from onchip.arch.sizes import format_size, parse_size
 from onchip.errors import AcceleratorError, InputError, errors_in_file, nearest_first
 from onchip.formats.files import canonical_sha256, read_file
-from onchip.formats.own.fields import present
+from onchip.formats.own.fields import made, present
 from onchip.formats.validation import Doc, Format, check_format, errors_at, field_path, validate
 from onchip.formats.yaml_documents import parse_yaml
 from onchip.ir.layer import LOOPS, OTHER_NAMES
@@ -211,8 +211,7 @@ def _of_parts(fields: AcceleratorFields) -> partial[Accelerator]:
         with errors_at(field_path(("links", at))):
             links.append(Link(**link))
     pads = tuple(level.memory for level in levels if level.is_scratchpad)
-    kinds = fields.get("share", {})
-    share = SharedKinds(tuple(kinds.get("in_place", ())), tuple(kinds.get("alias", ())))
+    share = made(SharedKinds, fields.get("share", {}))
     clock_mhz, notes = fields.get("clock_mhz"), tuple(fields.get("notes", ()))
     return partial(Accelerator, fields["name"], pads, levels, clock_mhz, array, dram, dma, tuple(links), share, notes)
 
@@ -222,7 +221,7 @@ def _array(fields: ArrayFields) -> ComputeArray:
         name: tuple(_loop(loop, field_path(("array", "unrolls", name))) for loop in loops)
         for name, loops in fields.get("unrolls", {}).items()
     }
-    return ComputeArray(fields.get("dimensions", {}), fields.get("free"), fields.get("mac_energy_pj"), unrolls)
+    return made(ComputeArray, fields, unrolls=unrolls)
 
 
 def _loop(name: str, place: str) -> str:
@@ -293,7 +292,7 @@ def _law(fields: LawFields, place: str) -> EnergyLaw:
 
 
 def _ports(fields: AccessFields | MemoryFields) -> tuple[Port, ...]:
-    return tuple(Port(port["direction"], port["bits_per_cycle"]) for port in fields.get("ports", ()))
+    return tuple(made(Port, port) for port in fields.get("ports", ()))
 
 
 def accelerator_to_yaml(accelerator: Accelerator) -> str:

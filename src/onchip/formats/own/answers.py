@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from onchip.answer.document import MappingDocument, PlanDocument, ScheduleDocument, StrategyDocument
 from onchip.answer.schedule import Schedule
@@ -15,19 +16,17 @@ from onchip.formats.own.strategy_json import read_strategy, strategy_to_json
 
 AnswerDocument: TypeAlias = PlanDocument | ScheduleDocument | StrategyDocument | MappingDocument
 """The content of an answer file."""
+_READERS: Final[Mapping[AnswerFormat, Callable[[Path], AnswerDocument]]] = {
+    AnswerFormat.SCHEDULE: read_schedule,
+    AnswerFormat.STRATEGY: read_strategy,
+    AnswerFormat.MAPPING: read_mappings,
+    AnswerFormat.PLAN: read_plan,
+}
 
 
 def read_answer(path: Path) -> AnswerDocument:
     """Read an answer file; raises InputError if it is unreadable."""
-    match format_of_answer(path):
-        case AnswerFormat.SCHEDULE:
-            return read_schedule(path)
-        case AnswerFormat.STRATEGY:
-            return read_strategy(path)
-        case AnswerFormat.MAPPING:
-            return read_mappings(path)
-        case AnswerFormat.PLAN:
-            return read_plan(path)
+    return _READERS[format_of_answer(path)](path)
 
 
 def write_answer(document: AnswerDocument, path: Path) -> None:

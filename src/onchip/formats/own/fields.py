@@ -36,6 +36,7 @@ from onchip.ir.layer import Layer
 from onchip.without_collecting import without_collecting
 
 ContentT = TypeVar("ContentT")
+MadeT = TypeVar("MadeT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +212,22 @@ def _names_of(shape: type) -> tuple[tuple[str, bool], ...]:
     )
 
 
+def made(kind: type[MadeT], fields: Mapping[str, Any], /, **others: object) -> MadeT:
+    """Return a dataclass with the fields of its names, lists as tuples, and `others`; absent fields have defaults."""
+    names: tuple[str, ...] = kind.__match_args__  # type: ignore[attr-defined]  # every dataclass has them
+    return kind(**{name: _tupled(fields[name]) for name in names if name in fields and name not in others} | others)
+
+
+def _tupled(value: object) -> object:
+    return tuple(map(_tupled, value)) if isinstance(value, list | tuple) else value
+
+
 def source_of(fields: SourceFields, place: str, error: type[InputError]) -> Source:
     """Return the source; raises `error` for a malformed hash."""
     sha256 = fields.get("sha256")
     if sha256 is not None and not fullmatch("[0-9a-f]{64}", sha256):
         raise error(f"it is {quoted(sha256)}", f"{place}.sha256", "64 hexadecimal digits")
-    return Source(fields["name"], sha256, tuple(fields.get("notes", ())))
+    return made(Source, fields)
 
 
 def reading_of(fields: BindingFields, error: type[InputError], bits: int | None = None) -> Reading:

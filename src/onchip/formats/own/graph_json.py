@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError, UsageError, errors_in_file
 from onchip.formats.files import canonical_sha256, document_text, read_file, write_file
-from onchip.formats.own.fields import BindingFields, FileKind, binding_fields, bindings_of, present, written
+from onchip.formats.own.fields import BindingFields, FileKind, binding_fields, bindings_of, made, present, written
 from onchip.formats.validation import LARGEST_INTEGER, Doc, Format, errors_at, field_path, parse
 from onchip.ir.graph import Graph, State
 from onchip.ir.layer import Layer
@@ -172,25 +172,14 @@ def _graph_of(fields: GraphFields) -> Graph:
 
 
 def _tensor(fields: TensorFields, place: str) -> Tensor:
-    shape = tuple(fields["shape"]) if "shape" in fields else None
     given = [key for key in ("shape", "bits", "bytes") if key in fields]
     with errors_at(place):
         if given not in (["shape", "bits"], ["bytes"]):
             raise GraphError(f"it has {' and '.join(given) or 'no size'}", expected="shape and bits, or bytes")
-        if shape is None:
-            size_bytes = fields["bytes"]
-        else:
+        if (size_bytes := fields.get("bytes")) is None:
+            shape = tuple(fields["shape"])
             size_bytes = Tensor.of_shape(fields["name"], shape, fields["bits"], fields["role"]).size_bytes
-        return Tensor(
-            fields["name"],
-            _within_range(size_bytes),
-            fields["role"],
-            shape,
-            fields.get("bits"),
-            tuple(fields.get("aliases", ())),
-            fields.get("part_of"),
-            tuple(fields["region"]) if "region" in fields else None,
-        )
+        return made(Tensor, fields, size_bytes=_within_range(size_bytes))
 
 
 def _within_range(size_bytes: int) -> int:
@@ -206,18 +195,14 @@ def _operator(fields: OperatorFields, place: str) -> Operator:
         if isinstance(value, (dict, list)):
             _check_attribute(value, f"{place}.attributes.{name}")
     with errors_at(place):
-        return Operator(
-            fields["name"],
-            fields["kind"],
-            tuple(fields["inputs"]),
-            tuple(fields["outputs"]),
-            tuple(fields.get("parameters", ())),
-            attributes,
-            tuple(fields.get("members", ())),
-            _tile(fields["tile"]) if "tile" in fields else None,
-            tuple(InPlace(*pair) for pair in fields.get("in_place", ())),
-            _within_range(fields.get("workspace_bytes", 0)),
-            StatedCost(fields.get("cycles"), fields.get("energy_pj"), _splits(fields.get("splits"))),
+        return made(
+            Operator,
+            fields,
+            attributes=attributes,
+            tile=made(Tile, {"parameters": (), **fields["tile"]}) if "tile" in fields else None,
+            in_place=tuple(InPlace(*pair) for pair in fields.get("in_place", ())),
+            workspace_bytes=_within_range(fields.get("workspace_bytes", 0)),
+            stated=made(StatedCost, fields, splits=_splits(fields.get("splits"))),
         )
 
 
@@ -234,19 +219,6 @@ def _splits(fields: SplitsFields | None) -> ChannelSplits | None:
     if fields is None:
         return None
     return ChannelSplits(fields["inputs"] == "split", tuple((way["parts"], way["cycles"]) for way in fields["ways"]))
-
-
-def _tile(fields: TileFields) -> Tile:
-    return Tile(
-        fields["operator"],
-        tuple(fields["inputs"]),
-        tuple(fields.get("parameters", ())),
-        tuple(fields["outputs"]),
-        tuple(map(tuple, fields["shapes"])),
-        tuple(map(tuple, fields["regions"])),
-        fields.get("reduction"),
-        fields.get("part", SumPart.WHOLE),
-    )
 
 
 def write_tiles(graph: Graph, path: Path, weights: WeightSource | None) -> None:

@@ -40,6 +40,7 @@ from onchip.formats.own.fields import (
     claim_fields,
     instruction_fields,
     instructions_of,
+    made,
     present,
     reading_of,
     source_of,
@@ -183,22 +184,16 @@ def _plan_of(fields: PlanFields) -> PlanDocument:
 
 def _claim(fields: PlanResultFields) -> Claim:
     figures = {RECOMPUTED_MACS: fields["recomputed_macs"]} if "recomputed_macs" in fields else {}
-    value, bound = fields["objective_value"], fields["lower_bound"]
-    return Claim(fields["method"], fields["status"], fields["objective"], value, bound, figures)
+    return made(Claim, fields, figures=figures)
 
 
 def _reading(fields: PlanReadingFields) -> Reading:
-    share, tiles = fields.get("share"), fields.get("tiles", {})
+    names = ("count", "cap_tensors", "states", "bands", "recompute", "runtime")
     return replace(
         reading_of(fields, PlanError),
-        count=fields.get("count", Count.ACTIVATIONS),
-        cap_tensors=fields.get("cap_tensors", False),
-        sharing=NO_SHARING if share is None else SharedKinds(tuple(share["in_place"]), tuple(share["alias"])),
-        states=fields.get("states", {}),
-        bands=fields.get("bands", {}),
-        recompute=fields.get("recompute", Recompute.NEVER),
-        tiles={name: OperatorTiles(one["axis"], tuple(one.get("ends", ()))) for name, one in tiles.items()},
-        runtime=fields.get("runtime"),
+        sharing=made(SharedKinds, fields["share"]) if "share" in fields else NO_SHARING,
+        tiles={name: made(OperatorTiles, one) for name, one in fields.get("tiles", {}).items()},
+        **{name: value for name, value in fields.items() if name in names},  # type: ignore[arg-type]  # validated
     )
 
 
@@ -208,8 +203,7 @@ def _memories(entries: list[ScratchpadFields]) -> tuple[Memory, ...]:
     memories = []
     for index, entry in enumerate(entries):
         with errors_at(field_path(("memories", index))):
-            holds = tuple(entry.get("holds", Operand))
-            memories.append(Memory(entry["name"], entry["capacity_bytes"], entry.get("alignment_bytes", 1), holds))
+            memories.append(made(Memory, entry))
     name, times = Counter(memory.name for memory in memories).most_common(1)[0]
     if times > 1:
         raise PlanError(f"{times} memories have the name {quoted(name)}", "memories", "one")

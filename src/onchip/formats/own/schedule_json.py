@@ -34,6 +34,7 @@ from onchip.formats.own.fields import (
     instructions_of,
     layer_fields,
     layer_of,
+    made,
     mapping_fields,
     mapping_of,
     reading_of,
@@ -182,15 +183,8 @@ def _mapping(fields: ScheduledMappingFields, stack_count: int, place: str) -> Sc
 
 
 def _claim(fields: ScheduleResultFields) -> Claim:
-    return Claim(
-        fields["method"],
-        fields["status"],
-        fields["objective"],
-        fields["objective_value"],
-        fields["lower_bound"],
-        {name: fields[name] for name in FIGURES if name in fields},
-        {decision: fields["space"][decision] for decision in DECISIONS},
-    )
+    figures = {name: fields[name] for name in FIGURES if name in fields}
+    return made(Claim, fields, figures=figures, space={decision: fields["space"][decision] for decision in DECISIONS})
 
 
 def schedule_to_json(document: ScheduleDocument) -> str:

@@ -27,6 +27,7 @@ from onchip.formats.own.fields import (
     claim_fields,
     layer_fields,
     layer_of,
+    made,
     mapping_fields,
     mapping_of,
     present,
@@ -157,8 +158,7 @@ def _claim(fields: StrategyResultFields, mapper: str) -> Claim:
     }
     figures |= named_parts(by_cause, fields.get("peak_bytes", {}))
     space = {STRATEGIES: fields["space"]} if fields.get("space") else {}
-    value, bound = fields["objective_value"], fields["lower_bound"]
-    return Claim(mapper, fields["status"], fields["objective"], value, bound, figures, space, fields.get("bound_among"))
+    return made(Claim, fields, method=mapper, figures=figures, space=space)
 
 
 def strategy_to_json(document: StrategyDocument) -> str:
