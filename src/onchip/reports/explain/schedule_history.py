@@ -272,7 +272,7 @@ class ScheduleMovements:
     @cached_property
     def all(self) -> tuple[TensorMovement, ...]:
         """Copies and streamed operands in the order of steps, Copies before the Compute of their step."""
-        moved: list[Transfer | StreamedOperand] = [*self.history.copies, *StreamedOperands(self.history).found()]
+        moved: list[Transfer | StreamedOperand] = [*self.history.copies, *streamed_operands(self.history)]
         moved.sort(key=lambda one: (one.step, isinstance(one, StreamedOperand)))
         found: list[TensorMovement] = []
         read: set[str] = set()
@@ -427,51 +427,38 @@ class StreamedOperand:
     moved: tuple[StreamedBits, ...]
 
 
-@dataclass(frozen=True)
-class StreamedOperands:
-    """Finds the streamed operands of a schedule; the cost model gives their moved bits."""
+def streamed_operands(history: ScheduleHistory) -> Iterator[StreamedOperand]:
+    """Yield every streamed operand of every Compute, in execution order; the cost model gives the moved bits."""
+    known: dict[NestPlace, Mapping[Operand, tuple[StreamedBits, ...]]] = {}
+    rates = MemoryRates(history.accelerator)
+    for number, (name, homes) in enumerate(history.homes.items()):
+        step, places = history.steps[name], history.nest_places[name]
+        for place in places:
+            if place not in known:
+                known[place] = _streamed_by_nest(history, place)
+        roles = (Operand.INPUT, *((Operand.WEIGHT,) if len(step.operands) > 2 else ()), Operand.OUTPUT)
+        for at, (operand, home) in enumerate(zip(step.operands, homes, strict=True)):
+            if home is not None:
+                continue
+            if places:
+                moved = tuple(one for place in places for one in known[place].get(roles[at], ()))
+            else:  # without a loop nest, each operand moves once
+                direction = Direction.WRITE if operand.operand is Operand.OUTPUT else Direction.READ
+                energy_fj = rates.stated_energy_fj(DRAM, direction, operand.bits)
+                energy = None if energy_fj is None else float(energy_fj / FEMTOJOULES_PER_PICOJOULE)
+                moved = (StreamedBits(direction, operand.bits, energy),)
+            yield StreamedOperand(number, name, operand, moved)
 
-    history: ScheduleHistory
 
-    def found(self) -> Iterator[StreamedOperand]:
-        """Yield every streamed operand of every Compute, in the order in which they run."""
-        known: dict[NestPlace, Mapping[Operand, tuple[StreamedBits, ...]]] = {}
-        for number, (name, homes) in enumerate(self.history.homes.items()):
-            step, places = self.history.steps[name], self.history.nest_places[name]
-            for place in places:
-                if place not in known:
-                    known[place] = self._of_nest(place)
-            roles = (Operand.INPUT, *((Operand.WEIGHT,) if len(step.operands) > 2 else ()), Operand.OUTPUT)
-            for at, (operand, home) in enumerate(zip(step.operands, homes, strict=True)):
-                if home is not None:
-                    continue
-                if places:
-                    moved = tuple(one for place in places for one in known[place].get(roles[at], ()))
-                else:
-                    moved = (self._once(operand),)
-                yield StreamedOperand(number, name, operand, moved)
-
-    def _once(self, operand: BandedOperand) -> StreamedBits:
-        """Return the single movement of an operand of an operator without a loop nest."""
-        direction = Direction.WRITE if operand.operand is Operand.OUTPUT else Direction.READ
-        energy_fj = self._rates.stated_energy_fj(DRAM, direction, operand.bits)
-        energy = None if energy_fj is None else float(energy_fj / FEMTOJOULES_PER_PICOJOULE)
-        return StreamedBits(direction, operand.bits, energy)
-
-    def _of_nest(self, place: NestPlace) -> Mapping[Operand, tuple[StreamedBits, ...]]:
-        accelerator = self.history.accelerator
-        access = stated_access(accelerator, DRAM)
-        problem = LayerProblem(place.layer, accelerator, place.homes, {}, place.weight_is_an_input)
-        mapping = self.history.mappings[place.stack, place.layer, place.homes]
-        found: dict[Operand, tuple[StreamedBits, ...]] = {}
-        for one in layer_cost(problem, mapping).accesses:
-            if one.memory == DRAM:
-                direction = Direction.READ if one.move in _READS else Direction.WRITE
-                energy = None if access is None else energy_pj(one, access)
-                moved = StreamedBits(direction, one.elements * one.bits, energy)
-                found[Operand(one.operand)] = (*found.get(Operand(one.operand), ()), moved)
-        return found
-
-    @cached_property
-    def _rates(self) -> MemoryRates:
-        return MemoryRates(self.history.accelerator)
+def _streamed_by_nest(history: ScheduleHistory, place: NestPlace) -> Mapping[Operand, tuple[StreamedBits, ...]]:
+    access = stated_access(history.accelerator, DRAM)
+    problem = LayerProblem(place.layer, history.accelerator, place.homes, {}, place.weight_is_an_input)
+    mapping = history.mappings[place.stack, place.layer, place.homes]
+    found: dict[Operand, tuple[StreamedBits, ...]] = {}
+    for one in layer_cost(problem, mapping).accesses:
+        if one.memory == DRAM:
+            direction = Direction.READ if one.move in _READS else Direction.WRITE
+            energy = None if access is None else energy_pj(one, access)
+            moved = StreamedBits(direction, one.elements * one.bits, energy)
+            found[Operand(one.operand)] = (*found.get(Operand(one.operand), ()), moved)
+    return found
