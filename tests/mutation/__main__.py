@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from math import inf
 
 from mutation.run import MODULES, MutationRun
 
@@ -18,6 +19,7 @@ def main() -> int:
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="of `verify`; all without any")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="try one mutant of so many")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at a time")
+    parser.add_argument("--seconds", type=float, default=inf, metavar="N", help="compute of the tests of a mutant")
     parser.add_argument("--survivors", action="store_true", help="try only those that no earlier run has found out")
     parser.add_argument("--explained", action="store_true", help="try those that are explained, too")
     asked = parser.parse_args()

@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,8 +143,15 @@ class Trace:
     lines: LinesByModule
     seconds: float
 
-    def touches(self, module: str, lines: range) -> bool:
-        return any(line in lines for line in self.lines.get(module, ()))
+
+def names_by_line(traces: Mapping[str, Trace]) -> Mapping[tuple[str, int], Sequence[str]]:
+    """Return the tests that run a line of a module."""
+    found: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    for name, trace in traces.items():
+        for module, lines in trace.lines.items():
+            for line in lines:
+                found[module, line].append(name)
+    return found
 
 
 class CollectedTests:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 
 from support.mutants import Mutant
 
@@ -32,6 +33,11 @@ class TestOrder:
             return (self._seconds[name] + SECONDS_MORE) * (tried + 1) / (killed + 1 / len(known))
 
         return sorted(known, key=lambda name: (name != killer, cost(name)))
+
+    def within(self, seconds: float, tests: Sequence[str]) -> Sequence[str]:
+        """Return the first tests, which take that many seconds together, and at least one."""
+        taken = accumulate(self._seconds[name] + SECONDS_MORE for name in tests)
+        return tests[: max(sum(end <= seconds for end in taken), 1)]
 
     def learn(self, mutant: Mutant, tests: Sequence[str], killer: str | None) -> None:
         """Count the tests that ran, up to the killer, which may also be the collection of tests."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from select import select
 
@@ -21,6 +21,7 @@ from mutation.collected import (
     Trace,
     attempt_at_import,
     digest_of,
+    names_by_line,
     traces_of_all,
 )
 from mutation.equivalent import EQUIVALENT, explanation
@@ -48,6 +49,9 @@ MODULES = tuple(
 )
 """Modules with any computation."""
 
+OF_SOME_TESTS = ""
+"""Digest of an outcome for which `--seconds` left no time for all tests; a later run tries the mutant again."""
+
 BEGIN_LINE = "\r\x1b[K" if sys.stderr.isatty() else ""
 """Prefix of a progress line within a module: in a terminal it replaces the preceding line."""
 
@@ -62,7 +66,7 @@ class MutationRun:
         self._outcomes = Outcomes(RESULTS / "outcomes.jsonl")
         self._trees = {module: source_tree(module) for module in asked.modules or MODULES}
         self._tallies = {module: Tally() for module in self._trees}
-        self._running: dict[Attempt, tuple[Mutant, Sequence[str]]] = {}
+        self._running: dict[Attempt, tuple[Mutant, Sequence[str], str]] = {}
         self.is_anything_wrong = False
 
     def start(self) -> None:
@@ -87,9 +91,11 @@ class MutationRun:
         gc.unfreeze()  # frozen objects are not listed
         functions = ImportedFunctions()
         gc.freeze()
+        tests_of_line = names_by_line(traces)
         for module in self._trees:
             for mutant in self._to_try(module, of_functions=True):
-                touching = [name for name in tests.names if traces[name].touches(module, mutant.place.lines)]
+                lines = [tests_of_line[module, line] for line in mutant.place.lines]
+                touching = tuple(dict.fromkeys(chain.from_iterable(lines)))
                 self._try(mutant, touching, partial(tests.attempt, partial(functions.replace, mutant), traces=traces))
             self._await_all()
             print(f"{BEGIN_LINE}{module}: {self._tallies[module]}", file=sys.stderr, flush=True)
@@ -114,7 +120,8 @@ class MutationRun:
             self._await_one()
         last = self._outcomes.of(mutant)
         tests = self._order.promising_first(mutant, touching, last.killer if last else None)
-        self._running[start(tests)] = mutant, tests
+        some = self._order.within(self._asked.seconds, tests)
+        self._running[start(some)] = mutant, some, self._digest if len(some) == len(tests) else OF_SOME_TESTS
 
     def _await_all(self) -> None:
         while self._running:
@@ -123,9 +130,9 @@ class MutationRun:
     def _await_one(self) -> None:
         ended: list[Attempt] = select([*self._running], [], [])[0]
         attempt = ended[0]
-        mutant, tests = self._running.pop(attempt)
+        mutant, tests, digest = self._running.pop(attempt)
         killer = attempt.killer()
-        self._outcomes.add(Outcome(mutant.module, mutant.key, killer, self._digest))
+        self._outcomes.add(Outcome(mutant.module, mutant.key, killer, digest if killer is None else self._digest))
         self._order.learn(mutant, tests, killer)
         self._count(mutant, killer)
 

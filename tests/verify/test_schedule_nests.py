@@ -11,7 +11,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import SEEN_SHAPES, VIEWS, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.ir.tile import Region
+from onchip.ir.tile import Region, size_of, whole_region
 from onchip.verify.schedule.nests import NestDerivation, Nests, multiplies_matrices, multiplies_rows, rows_multiplied
 from support.derived_nests import LoneOperator, conv, pool, reads
 from support.toy_plugins import mix_channels
@@ -122,6 +122,8 @@ def test_a_transposed_convolution_has_a_nest_for_each_place_of_its_outputs_betwe
     assert nests is not None
     assert nests.layers == layers
     assert (nests.input, nests.weight) == ("x0", "w0")
+    computed = sum(layer.n * layer.k * layer.p * layer.q for layer in layers)
+    assert nests.left_over == size_of(region or whole_region(read.output)) - computed
 
 
 NONE = {
@@ -173,6 +175,12 @@ def test_a_part_of_a_batch_has_its_own_samples() -> None:
     nests = read.nests(((2, 4), (0, 3), (0, 4), (0, 4)))
     assert nests is not None
     assert nests.layers == (replace(X_W, n=2, k=3, c=2, p=4, q=4),)
+
+
+def test_a_part_of_the_channels_of_a_group_has_no_nest() -> None:
+    read, _ = WINDOWS["in groups"]
+    assert read.nests(((0, 1), (3, 6), (0, 5), (0, 5))) is not None
+    assert read.nests(((0, 1), (0, 4), (0, 5), (0, 5))) is None
 
 
 def test_sums_in_the_making_have_at_least_the_bits_of_what_is_written() -> None:
@@ -230,6 +238,11 @@ PRODUCTS = {
         LoneOperator("com.microsoft::FusedGemm", [(3, 5)], (3, 7), [(5, 7)]),
         ("x0", "w0"),
         replace(X_W, n=3, c=5, k=7),
+    ),
+    "of listed factors": (
+        LoneOperator("Gemm", [(3, 5)], (3, 7), [(5, 7)], {"input_shapes": [[3, 5], [5, 7]]}),
+        ("x0", "w0"),
+        replace(X_W, n=3, k=7, c=5),
     ),
     "of a batch beside an addend": (
         LoneOperator("Gemm", [(2, 3, 7), (2, 3, 5)], (2, 3, 7), [(2, 5, 7)], {"input_shapes": [[2, 3, 5], [2, 5, 7]]}),
@@ -347,9 +360,13 @@ def test_what_is_element_by_element_is_one_loop_nest(name: str) -> None:
 
 WITHOUT_NEST = {
     "without a shape": LoneOperator("Relu", [None], (4,)),
+    "of two maps, one without a shape": LoneOperator("Add", [None, (4,)], (4,)),
     "that reads nothing": LoneOperator("Relu", [], (4,)),
     "of another kind": LoneOperator("Softmax", [(4,)], (4,)),
     "heads of which nothing is known": LoneOperator("HeadProducts", [(6, 5), (6, 5)], (2, 3, 3)),
+    "heads of nothing": LoneOperator(
+        "HeadProducts", [], (2, 3, 3), (), {"rows": 3, "columns": 3, "depth": 5, "batch": 2}
+    ),
     "a product whose batch lies inside its matrices": LoneOperator(
         "com.microsoft::FusedMatMul", [(3, 2, 5)], (2, 3, 7), [(2, 5, 7)], {"transBatchA": 1}
     ),
@@ -428,6 +445,11 @@ def test_rows_of_an_operand_that_is_no_whole_tensor_in_its_order_are_no_product(
     assert multiplies_rows(graph.operators[0], shapes) is (view is None)
 
 
+def test_rows_are_multiplied_beside_a_bias_of_one_row() -> None:
+    graph = LoneOperator("Gemm", [(3, 5)], (3, 7), [(5, 7), (1, 7)]).graph()
+    assert multiplies_rows(graph.operators[0], {tensor.name: tensor.shape or () for tensor in graph.tensors})
+
+
 @pytest.mark.parametrize("view", [None, *sorted(VIEWS)])
 def test_only_two_inputs_that_are_read_as_they_are_stored_are_multiplied_head_by_head(view: str | None) -> None:
     seen: dict[str, AttributeValue] = {} if view is None else {view: [[2, 3, 3], [2, 3, 3]]}
@@ -449,6 +471,7 @@ def test_of_elements_that_spread_over_each_other_no_part_has_a_nest() -> None:
         ("of one map", ((0, 1), (1, 3), (1, 4), (2, 4)), replace(X, g=2, p=3, q=2)),
         ("of two maps", ((0, 1), (1, 5)), replace(X_X, g=4)),
         ("of a small map and a large one", ((1, 4), (0, 6)), replace(X_X, n=3, g=6)),
+        ("of a sum of squares", ((1, 4),), replace(X, g=3, c=6)),
     ],
 )
 def test_a_part_of_what_is_element_by_element_has_its_own_extents(name: str, region: Region, expected: Layer) -> None:

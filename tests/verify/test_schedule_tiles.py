@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise, product
 from random import Random
 
 import pytest
@@ -10,12 +12,20 @@ import pytest
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_SHAPES, AttributeValue, InPlace, Operator
 from onchip.ir.tensor import Role, Tensor, size_in_bytes
 from onchip.ir.tile import Region, SumPart, Tile
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.nests import NestDerivation
-from onchip.verify.schedule.tiles import pixel_of, tile_regions, tiles_of_network, verify_stacks, verify_tiles
+from onchip.verify.schedule.tiles import (
+    cover,
+    partition,
+    pixel_of,
+    tile_regions,
+    tiles_of_network,
+    verify_stacks,
+    verify_tiles,
+)
 from support.schedule_cases import FORK, PAIR, TILED, ScheduleCase, tensor
 
 LAST = TILED.tile_graph.operator["conv2#1"]
@@ -81,6 +91,12 @@ def test_a_tile_reads_and_writes_what_its_operator_does() -> None:
     assert wrong_of(parameters) == [(Rule.TILE_DIFFERS, "conv2#1", "'conv2' knows no 'w1'")]
 
 
+@pytest.mark.parametrize("changes", [{"kind": "ConvInteger"}, {"attributes": {"kernel_shape": [1, 1], "group": 1}}])
+def test_a_tile_has_the_kind_and_the_attributes_of_its_operator(changes: dict[str, object]) -> None:
+    detail = "kind and attributes are not those of 'conv2'"
+    assert wrong_of(TILED.with_tile("conv2#1", **changes)) == [(Rule.TILE_DIFFERS, "conv2#1", detail)]
+
+
 def test_parameters_are_those_that_its_nest_reads() -> None:
     detail = "it reads [], and Conv reads ['w2']"
     assert wrong_of(TILED.with_tile("conv2#1", parameters=())) == [(Rule.PARAMETERS_DIFFER, "conv2#1", detail)]
@@ -130,6 +146,9 @@ IN_BYTES = Graph(
 def test_what_has_no_shape_has_no_bands() -> None:
     stacks = (ScheduledStack(("f",)),)
     assert wrong(IN_BYTES, IN_BYTES, stacks) == []
+    operators = (replace(IN_BYTES.operators[0], parameters=("w",)),)
+    weighted = Graph("weighted", (*IN_BYTES.tensors, Tensor("w", 8, Role.PARAMETER)), operators)
+    assert wrong(weighted, weighted, stacks) == []
     whole = Tensor("x0", 8, Role.INPUT, part_of="x", region=((0, 8),))
     tiles = Graph("t", (whole, IN_BYTES.tensors[1]), (replace(IN_BYTES.operators[0], inputs=("x0",)),))
     detail = "it is a band of 'x', which has 0 dimensions"
@@ -171,6 +190,72 @@ def test_each_output_is_written_by_its_own_bands() -> None:
     tiles = Graph("t", (*written.tensors[:2], band(TWO_OUTPUTS.tensor["z"], *z)), (less,))
     first, *_ = wrong(TWO_OUTPUTS, tiles, (ScheduledStack(("f",)),))
     assert first == (Rule.REGION_NOT_WRITTEN, "f", "it computes [0:4, 0:4] of 'z', and writes other bands")
+
+
+def of_one(kind: str, *sources: tuple[int, ...], bits: int = 8, **attributes: AttributeValue) -> Graph:
+    """Return a network of one operator that reads x0, x1, ..., and writes y in the shape of the last input."""
+    read = [tensor(f"x{at}", shape, Role.INPUT) for at, shape in enumerate(sources)]
+    written = Tensor.of_shape("y", sources[-1], bits, Role.OUTPUT)
+    operator = Operator("f", kind, tuple(one.name for one in read), ("y",), attributes=attributes)
+    return Graph("one", (*read, written), (operator,))
+
+
+def overwrites(network: Graph, rows: tuple[int, ...] = (), reads: str = "") -> list[tuple[Rule, str, str]]:
+    """Return what is wrong if y is written in place of x0, or of a tensor named `reads` that tiles of rows read.
+
+    `rows` lists where tiles of rows begin and end; without any the operator runs whole.
+    """
+    (operator,) = network.operators
+    if not rows:
+        whole = replace(operator, in_place=(InPlace("x0", "y"),))
+        return wrong(network, replace(network, operators=(whole,)), (ScheduledStack(("f",)),))
+    shapes = tuple(network.tensor[name].shape or () for name in (*operator.inputs, "y"))
+    source, target = network.tensor[operator.inputs[-1]], network.tensor["y"]
+    spans = list(pairwise(rows))
+    read, written = ([band(one, span, (0, 8)) for span in spans] for one in (source, target))
+    operators = [
+        replace(
+            operator,
+            name=f"f#{number}",
+            inputs=(*operator.inputs[:-1], *(one.name for one in read)),
+            outputs=(one.name,),
+            tile=Tile("f", operator.inputs, (), ("y",), shapes, (one.region or (),)),
+        )
+        for number, one in enumerate(written)
+    ]
+    operators[-1] = replace(operators[-1], in_place=(InPlace(reads or read[-1].name, written[-1].name),))
+    tensors = (*(network.tensor[name] for name in operator.inputs[:-1]), *read, *written)
+    tiling = Tiling(1, rows[-1] - rows[-2], OverlapMode.RECOMPUTE)
+    return wrong(network, Graph("t", tensors, tuple(operators)), (ScheduledStack(("f",), tiling),))
+
+
+def test_an_output_may_overwrite_an_input_that_is_alike() -> None:
+    assert overwrites(of_one("Exp", (4, 8))) == []
+    assert overwrites(of_one("Softmax", (4, 8), axis=-1), (0, 2, 4)) == []
+    in_bytes = Tensor("x0", 8, Role.INPUT), Tensor("y", 8, Role.OUTPUT)
+    assert overwrites(Graph("in bytes", in_bytes, (Operator("f", "Relu", ("x0",), ("y",)),))) == []
+    exp = of_one("Exp", (4, 8))
+    (operator,), (source, target) = exp.operators, exp.tensors
+    whole = band(target, (0, 4), (0, 8))
+    tile = Tile("f", ("x0",), (), ("y",), ((4, 8), (4, 8)), (((0, 4), (0, 8)),))
+    changed = replace(operator, outputs=(whole.name,), tile=tile, in_place=(InPlace("x0", whole.name),))
+    assert wrong(exp, Graph("t", (source, whole), (changed,)), (ScheduledStack(("f",)),)) == []
+
+
+@pytest.mark.parametrize(
+    ("network", "rows", "read"),
+    [
+        (of_one("Odd", (4, 8)), (), "x0"),
+        (of_one("Exp", (4, 8), **{SEEN_SHAPES: [[4, 8]]}), (), "x0"),
+        (of_one("Cast", (4, 8), bits=16), (), "x0"),
+        (of_one("Exp", (4, 8)), (0, 2, 4), "x0[(0, 2), (0, 8)]"),
+        (of_one("Add", (1, 8), (2, 8)), (0, 1, 2), "x0"),
+        (of_one("Add", (1, 8), (4, 8)), (), "x0"),
+    ],
+)
+def test_an_output_may_not_overwrite_what_it_reads_otherwise(network: Graph, rows: tuple[int, ...], read: str) -> None:
+    ((rule, _, detail),) = overwrites(network, rows, read)
+    assert (rule, detail.partition("of ")[2]) == (Rule.TILE_DIFFERS, f"{read!r}")
 
 
 SOFTMAX = Graph(
@@ -287,6 +372,30 @@ def pixels(rows: tuple[int, int], columns: tuple[int, int]) -> Region:
     return ((0, 1), (0, 8), rows, columns)
 
 
+def elements(region: Region) -> Counter[tuple[int, ...]]:
+    return Counter(product(*(range(*span) for span in region)))
+
+
+def test_boxes_cover_and_partition_a_region_if_its_elements_are_in_them() -> None:
+    found = Counter[tuple[bool, bool]]()
+    for seed in range(400):
+        chance = Random(seed)
+        lines = [sorted(chance.sample(range(5), 3)) for _ in range(2)]
+        whole = tuple((first, stop) for first, _, stop in lines)
+        boxes: list[Region] = [tuple(spans) for spans in product(*(list(pairwise(each)) for each in lines))]
+        for _ in range(chance.randrange(3)):
+            boxes.pop(chance.randrange(len(boxes)))
+        for _ in range(chance.randrange(3)):
+            ends = [sorted(chance.sample(range(6), 2)) for _ in range(2)]
+            boxes.insert(chance.randrange(len(boxes) + 1), tuple((first, stop) for first, stop in ends))
+        inside = sum(map(elements, boxes), Counter[tuple[int, ...]]())
+        says = cover(whole, boxes), partition(whole, boxes)
+        assert says == (elements(whole).keys() <= inside.keys(), elements(whole) == inside), f"seed {seed}"
+        found[says] += 1
+    assert min(found.values()) > 30
+    assert len(found) == 3
+
+
 def test_tiles_go_from_left_to_right_then_down_and_the_first_is_smaller() -> None:
     assert regions(RELU, (1, 8, 5, 7), stack(3, 2)) == [
         pixels(rows, columns) for rows in ((0, 1), (1, 3), (3, 5)) for columns in ((0, 1), (1, 4), (4, 7))
@@ -306,6 +415,10 @@ def test_a_pixel_of_a_transposed_convolution_is_a_square_of_outputs() -> None:
 @pytest.mark.parametrize("shape", [(1, 4), (8,), (1, 8, 2, 2, 2)])
 def test_what_has_no_rows_and_columns_is_one_tile(shape: tuple[int, ...]) -> None:
     assert regions(RELU, shape, stack(1, 1)) == [tuple((0, size) for size in shape)]
+
+
+def test_a_row_of_pixels_is_no_matrix() -> None:
+    assert regions(replace(RELU, kind="MaxPool"), (1, 8, 9), stack(1, 1)) == [((0, 1), (0, 8), (0, 9))]
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (3,)])
@@ -353,6 +466,7 @@ def test_what_is_read_outside_names_the_stack_by_its_last_operator() -> None:
 def test_a_transposed_convolution_that_says_no_stride_has_pixels_of_one_output() -> None:
     made = network(Operator("f", "ConvTranspose", ("x",), ("y",), ("w",)), (1, 8, 4, 4), (1, 8, 6, 6))
     assert pixel_of(made.operator["f"]) == (1, 1)
+    assert pixel_of(replace(UP, kind="Conv")) == (1, 1)
     assert verify_stacks(made, [stack(6, 6)]) == ()
     assert [one.rule for one in verify_stacks(made, [stack(7, 6)])] == [Rule.TILE_EXCEEDS_MAP]
     assert [one.rule for one in verify_stacks(made, [stack(6, 7)])] == [Rule.TILE_EXCEEDS_MAP]
