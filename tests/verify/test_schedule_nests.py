@@ -128,6 +128,9 @@ def test_a_transposed_convolution_has_a_nest_for_each_place_of_its_outputs_betwe
 
 NONE = {
     "that slides along four dimensions": conv((1, 1, 9, 9, 9, 9), (1, 1, 2, 2, 2, 2), (1, 1, 8, 8, 8, 8)),
+    "that slides along four of five dimensions": conv(
+        (1, 1, 2, 2, 2, 2, 3), (1, 1, 2, 2, 2, 2, 1), (1, 1, 1, 1, 1, 1, 3)
+    ),
     "a pool whose window has too few dimensions": pool((1, 1, 4, 4), (1, 1, 2, 2), kernel_shape=[3]),
     "without a weight": LoneOperator("Conv", [(1, 1, 4, 4)], (1, 1, 4, 4), [(1,)]),
     "with a weight of few dimensions": LoneOperator("Conv", [(4, 4)], (4, 4), [(4, 4)]),
@@ -445,9 +448,28 @@ def test_rows_of_an_operand_that_is_no_whole_tensor_in_its_order_are_no_product(
     assert multiplies_rows(graph.operators[0], shapes) is (view is None)
 
 
-def test_rows_are_multiplied_beside_a_bias_of_one_row() -> None:
-    graph = LoneOperator("Gemm", [(3, 5)], (3, 7), [(5, 7), (1, 7)]).graph()
-    assert multiplies_rows(graph.operators[0], {tensor.name: tensor.shape or () for tensor in graph.tensors})
+@pytest.mark.parametrize(
+    ("read", "is_product"),
+    [
+        (LoneOperator("Gemm", [(3, 5)], (3, 7), [(5, 7), (1, 7)]), True),
+        (LoneOperator("Gemm", [(3, 5)], (3, 7), [(7, 5), (7,), ()]), True),
+        (LoneOperator("MatMul", [(2, 2, 3, 5)], (2, 2, 3, 7), [(5, 7)]), True),
+        (LoneOperator("Odd", [(3, 5)], (3, 7), [(5, 7)]), False),
+        (LoneOperator("Gemm", [(3, 5), (3, 7)], (3, 7), [(5, 7)]), False),
+        (LoneOperator("Gemm", [(5, 5)], (5, 7), [(5, 7)], {"transA": 1}), False),
+        (LoneOperator("MatMul", [(2, 2, 2, 3, 5)], (2, 2, 2, 3, 7), [(5, 7)]), False),
+        (LoneOperator("MatMul", [(3, 5)], (4, 7), [(5, 7)]), False),
+        (LoneOperator("MatMul", [(3, 5)], (3, 7), [(5, 6)]), False),
+        (LoneOperator("MatMul", [(3, 5)], (3, 7), [(5, 7), (5, 7)]), False),
+        (LoneOperator("Gemm", [(3, 5)], (3, 7), [(5, 7), (3,)]), False),
+    ],
+)
+def test_rows_are_multiplied_by_one_matrix_beside_parameters_of_columns(
+    read: LoneOperator, *, is_product: bool
+) -> None:
+    graph = read.graph()
+    shapes = {tensor.name: tensor.shape or () for tensor in graph.tensors}
+    assert multiplies_rows(graph.operators[0], shapes) is is_product
 
 
 @pytest.mark.parametrize("view", [None, *sorted(VIEWS)])
@@ -457,6 +479,7 @@ def test_only_two_inputs_that_are_read_as_they_are_stored_are_multiplied_head_by
     shapes = dict.fromkeys(("x0", "x1", "y"), (2, 3, 3))
     assert multiplies_matrices(product, shapes) is (view is None)
     assert not multiplies_matrices(replace(product, inputs=("x0", "x0")), shapes)
+    assert not multiplies_matrices(product, dict.fromkeys(("x0", "x1", "y"), (2, 2, 2, 3, 3)))
 
 
 def test_of_elements_that_spread_over_each_other_no_part_has_a_nest() -> None:
