@@ -239,6 +239,23 @@ def test_what_joins_a_concatenation_and_a_part_of_it_makes_the_concatenation() -
     assert views_that_join(graph) == {graph.producer[outer].name}
 
 
+def test_the_verifier_finds_where_parts_begin_and_parts_that_are_read_twice() -> None:
+    network = Network(8)
+    one = conv(network, network.input(1, 2, 4, 4), 2, 1)
+    other = conv(network, one, 3, 1)
+    inner = network.add("Concat", [one, other], (1, 5, 4, 4), (), {"axis": 1})
+    third = conv(network, other, 4, 1)
+    outer = network.add("Concat", [third, inner], (1, 9, 4, 4), (), {"axis": 1})
+    conv(network, outer, 2, 1)
+    graph, nothing = network.graph(), Graph("nothing", (), ())
+    parts = {inner: {one: 0, other: 2}, outer: {third: 0, one: 4, other: 6}}
+    assert joins_left_out(graph, nothing) == parts
+    network.add("Add", [inner, network.add("Pad", [one], (1, 5, 4, 4))], (1, 5, 4, 4))
+    assert joins_left_out(network.graph(), nothing) == parts
+    conv(network, network.add("Concat", [inner, one], (1, 7, 4, 4), (), {"axis": 1}), 2, 1)
+    assert joins_left_out(network.graph(), nothing).keys() == {outer}
+
+
 def test_a_reader_lists_the_bands_of_the_parts_as_one_operand() -> None:
     graph = fire()
     *_, join, last = graph.operators

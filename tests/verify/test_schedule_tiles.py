@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise, product
 from random import Random
@@ -192,7 +193,12 @@ def test_each_output_is_written_by_its_own_bands() -> None:
     assert first == (Rule.REGION_NOT_WRITTEN, "f", "it computes [0:4, 0:4] of 'z', and writes other bands")
 
 
-def of_one(kind: str, *sources: tuple[int, ...], bits: int = 8, **attributes: AttributeValue) -> Graph:
+NOTHING: Mapping[str, AttributeValue] = {}
+
+
+def of_one(
+    kind: str, *sources: tuple[int, ...], bits: int = 8, attributes: Mapping[str, AttributeValue] = NOTHING
+) -> Graph:
     """Return a network of one operator that reads x0, x1, ..., and writes y in the shape of the last input."""
     read = [tensor(f"x{at}", shape, Role.INPUT) for at, shape in enumerate(sources)]
     written = Tensor.of_shape("y", sources[-1], bits, Role.OUTPUT)
@@ -231,7 +237,7 @@ def overwrites(network: Graph, rows: tuple[int, ...] = (), reads: str = "") -> l
 
 def test_an_output_may_overwrite_an_input_that_is_alike() -> None:
     assert overwrites(of_one("Exp", (4, 8))) == []
-    assert overwrites(of_one("Softmax", (4, 8), axis=-1), (0, 2, 4)) == []
+    assert overwrites(of_one("Softmax", (4, 8), attributes={"axis": -1}), (0, 2, 4)) == []
     in_bytes = Tensor("x0", 8, Role.INPUT), Tensor("y", 8, Role.OUTPUT)
     assert overwrites(Graph("in bytes", in_bytes, (Operator("f", "Relu", ("x0",), ("y",)),))) == []
     exp = of_one("Exp", (4, 8))
@@ -246,7 +252,7 @@ def test_an_output_may_overwrite_an_input_that_is_alike() -> None:
     ("network", "rows", "read"),
     [
         (of_one("Odd", (4, 8)), (), "x0"),
-        (of_one("Exp", (4, 8), **{SEEN_SHAPES: [[4, 8]]}), (), "x0"),
+        (of_one("Exp", (4, 8), attributes={SEEN_SHAPES: [[4, 8]]}), (), "x0"),
         (of_one("Cast", (4, 8), bits=16), (), "x0"),
         (of_one("Exp", (4, 8)), (0, 2, 4), "x0[(0, 2), (0, 8)]"),
         (of_one("Add", (1, 8), (2, 8)), (0, 1, 2), "x0"),
