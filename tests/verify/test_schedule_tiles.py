@@ -424,7 +424,11 @@ def test_what_has_no_rows_and_columns_is_one_tile(shape: tuple[int, ...]) -> Non
 
 
 def test_a_row_of_pixels_is_no_matrix() -> None:
-    assert regions(replace(RELU, kind="MaxPool"), (1, 8, 9), stack(1, 1)) == [((0, 1), (0, 8), (0, 9))]
+    pool, shape = replace(RELU, kind="MaxPool"), (1, 8, 9)
+    assert regions(pool, shape, stack(1, 1)) == [((0, 1), (0, 8), (0, 9))]
+    channels = ScheduledStack(("f",), Tiling(1, 1, OverlapMode.RECOMPUTE, 4))
+    (violation,) = verify_stacks(network(pool, shape, shape), [channels])
+    assert violation.detail == "tiles of 4 channels in a map of none"
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (3,)])
