@@ -9,7 +9,7 @@ the number of rows of each map that stay, in any order and in any groups.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from itertools import permutations, product
@@ -27,9 +27,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.ops.channel_slices import whole_inputs
 from onchip.ops.contractions import ELEMENT_BY_ELEMENT
-from onchip.ops.fusable import pixels_of
 from onchip.ops.layers_of import multiplies_matrices, multiplies_rows, works_on_rows
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -64,7 +62,7 @@ class ChainProduct:
     """A product of rows with a matrix of weights, which computes each row of its output from that row of its input.
 
     Widths in `bits` are those of input, weight and output. Weights that are `loaded` come from DRAM for this product
-    alone; others may be on the chip at no price. If it runs `in_slices`, Computes may also have slices of the columns.
+    alone; others may be on the chip at no price.
     """
 
     rows: int
@@ -73,7 +71,6 @@ class ChainProduct:
     bits: tuple[int, int, int]
     prices: BitPrices
     loaded: bool = True
-    in_slices: bool = False
 
     @property
     def row_prices(self) -> tuple[float, float]:
@@ -96,13 +93,6 @@ class ChainProduct:
         """Return the bits of the least tiles of input and output."""
         return self.bits[_SOURCE] + self.bits[_OUTPUT]
 
-    @property
-    def turned(self) -> ChainProduct:
-        """Return the product with exchanged factors, whose rows are the columns."""
-        source, weight, output = self.bits
-        prices = replace(self.prices, source=self.prices.weight if self.loaded else 0.0, weight=self.prices.source)
-        return replace(self, rows=self.columns, columns=self.rows, bits=(weight, source, output), prices=prices)
-
 
 class Way(Enum):
     """Ways to run a product."""
@@ -110,7 +100,6 @@ class Way(Enum):
     WHOLE = "one Compute"
     KEPT = "several Computes, whose weights are loaded once and stay from the first Compute to the last one"
     AGAIN = "weights are loaded several times"
-    SLICES = "slices of columns"
 
 
 Run: TypeAlias = tuple[Way, int]
@@ -157,7 +146,7 @@ class ProductChain:
 
     def _least_by_shares(self, room_bits: int) -> float:
         """Return the bound in which every row has its share of the price of its Compute."""
-        if any(one.in_slices for one in self.products) or len(self.products) > _MOST_PRODUCTS:
+        if len(self.products) > _MOST_PRODUCTS:
             return 0.0
         ways = product((False, True), repeat=len(self.products))
         least = min(self._price_of_shares(room_bits, way) for way in ways)
@@ -219,7 +208,7 @@ class _Link:
         """Return whether the products may run so, by the number of rows that stay."""
         rows = np.arange(self.first.rows + 1)
         found = np.ones(len(rows), bool)
-        if self._least_loads is None or Way.SLICES in (first[0], second[0]):
+        if self._least_loads is None:
             return found
         for (way, _), (_, loads), waiting in zip((first, second), (second, first), self._beside, strict=True):
             if way is Way.KEPT and loads < MOST_LOADS:
@@ -292,7 +281,7 @@ def prices_by_rows(one: ChainProduct, room_bits: int) -> Mapping[Run, Floats]:
         (Way.KEPT, 1): loads + _by_rows(one, room_bits, are_kept=True, are_streamed=False),
     }
     found |= {(Way.AGAIN, times): np.maximum(least, once + times * loads) for times in range(2, MOST_LOADS + 1)}
-    return found | ({(Way.SLICES, 1): _by_slices(one, room_bits)} if one.in_slices else {})
+    return found
 
 
 def _by_rows(
@@ -340,29 +329,6 @@ def _with_copies(prices: Floats, row_price: float) -> Floats:
     """Return the prices by the rows that stay, if Computes may find more rows on the chip, which copies move."""
     moved = np.arange(len(prices))[:, None] * row_price
     return np.asarray(np.minimum.accumulate((prices + moved)[::-1], axis=0)[::-1] - moved)
-
-
-def _by_slices(one: ChainProduct, room_bits: int) -> Floats:
-    """Return the prices of Computes of slices of the columns, each of which reads the whole input."""
-    turned, rows = one.turned, one.rows
-    kept, streamed = (
-        [prices_of_computes(turned, room_bits, (False, whole, out)) for out in (False, True)] for whole in (True, False)
-    )
-    either = [np.minimum(*both) for both in zip(kept, streamed, strict=True)]
-    column = rows * one.bits[_OUTPUT] * one.prices.output
-    needs = -(-np.arange(rows + 1) * one.columns // rows)  # columns that have at least as many elements as these rows
-    found = _by_columns(kept, column)[needs][None, :] + (rows - np.arange(rows + 1))[:, None] * one.row_prices[0]
-    found[0] = np.minimum(found[0], rows * one.row_prices[0] + _by_columns(either, column)[needs])
-    found[0] = np.minimum(found[0], _by_columns(streamed, column)[needs])
-    return np.asarray(found)
-
-
-def _by_columns(prices: Sequence[Floats], column: float) -> Floats:
-    """Return the least price by the number of columns that stay, at least."""
-    passing, staying = map(_parted, prices)
-    exact = staying + passing[::-1]
-    free = np.minimum.accumulate(exact[::-1])[::-1]
-    return np.asarray(np.minimum(free, _with_copies(exact[:, None], column)[:, 0]))
 
 
 @lru_cache(maxsize=256)
@@ -424,8 +390,7 @@ class ChainsOfProducts:
                 continue
             begin = self._linked(operator.inputs[0])
             chain = found.pop(begin, []) if begin is not None else []
-            is_alike = bool(chain) and (chain[-1].kind == "Conv") == (operator.kind == "Conv")
-            if chain and (not is_alike or self._rows(chain[-1]) != one.n * one.p * one.q):
+            if chain and self._rows(chain[-1]) != one.n * one.p * one.q:
                 yield chain
                 chain = []
             found[operator.outputs[0]] = [*chain, operator]
@@ -461,12 +426,10 @@ class ChainsOfProducts:
         return layer.n * layer.p * layer.q
 
     def _product(self, operator: Operator) -> Layer | None:
-        """Return the nest of a product that tiles cut by rows of its input, or in slices of columns; else None."""
+        """Return the nest of a product that tiles cut by rows of its input; else None."""
         nests, tensor = self.nests.get(operator.name, ()), self.graph.tensor
         names = self._operands(operator)
-        if operator.kind == "Conv" or len(nests) != 1 or names is None or operator.in_place:
-            return None  # of images, two networks in slices of channels were found below this bound
-        if len(operator.outputs) != 1:
+        if len(nests) != 1 or names is None or operator.in_place or len(operator.outputs) != 1:
             return None
         layer, (source, weight, output) = nests[0], (tensor[name] for name in names)
         rows = layer.n * layer.p * layer.q
@@ -477,20 +440,13 @@ class ChainsOfProducts:
             each.shape is not None and prod(each.shape) == size and each.bits == width
             for each, size, width in zip((source, weight, output), sizes, bits, strict=True)
         )
-        has_slices = whole_inputs(self.graph, operator) is not None
-        is_small = rows <= MOST_SHARES and not (has_slices and max(rows, layer.k) > MOST_ROWS)
-        return layer if is_product and are_alike and is_small and self.needed[output.name].are_all else None
+        return layer if is_product and are_alike and rows <= MOST_SHARES and self.needed[output.name].are_all else None
 
     def _operands(self, operator: Operator) -> tuple[str, str, str] | None:
         """Return input, weight and output of a product of rows with a matrix; None for other operators."""
         if multiplies_matrices(self.graph, operator):
             return operator.inputs[0], operator.inputs[1], operator.outputs[0]
-        if len(operator.inputs) != 1 or not operator.parameters:
-            return None
-        shape = self.graph.tensor[operator.outputs[0]].shape or ()
-        nest = self.nests.get(operator.name, ())
-        is_convolution = operator.kind == "Conv" and len(nest) == 1 and pixels_of(shape) == (nest[0].p, nest[0].q)
-        if not is_convolution and not multiplies_rows(self.graph, operator):
+        if len(operator.inputs) != 1 or not operator.parameters or not multiplies_rows(self.graph, operator):
             return None
         weights = [name for name in operator.parameters if len(self.graph.tensor[name].shape or ()) > 1]
         return (operator.inputs[0], weights[0], operator.outputs[0]) if len(weights) == 1 else None
@@ -525,5 +481,4 @@ class ChainsOfProducts:
             (layer.input_bits, layer.weight_bits, layer.output_bits),
             prices,
             loaded=from_dram and len(self.graph.readers[weight.name]) == 1,
-            in_slices=whole_inputs(self.graph, operator) is not None,
         )
