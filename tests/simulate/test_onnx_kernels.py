@@ -35,6 +35,7 @@ from onchip.search.budget.limits import Limits
 from onchip.simulate.kernel_protocol import Bytes, SeededKernels
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels, OnnxTileKernels, relative_difference
 from onchip.simulate.machine import run_in_given_order, run_plan_on_machine
+from onchip.transform.rewrite.key_slices import with_key_slices
 from onchip.verify.verifier import verify
 from support.diamond import Program
 from support.onnx_networks import LIGHT_MODELS, integers, model, value
@@ -126,6 +127,24 @@ def test_views_between_operators_and_inside_fused_ones_are_applied_again(tmp_pat
         integers("column", [5, 1]),
     ]
     check(model(nodes, [value("x", [2, 8, 8])], ["z"], parameters), tmp_path)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_softmax_in_slices_of_its_keys_divides_by_the_same_operand(is_first: bool, tmp_path: Path) -> None:
+    nodes = [
+        make_node("MatMul", ["q", "k"], ["s"]),
+        make_node("Div", ["one", "s"] if is_first else ["s", "one"], ["t"]),
+        make_node("Softmax", ["t"], ["p"]),
+        make_node("MatMul", ["p", "v"], ["o"]),
+    ]
+    inputs = [value("q", [1, 2, 3]), value("k", [1, 3, 5]), value("v", [1, 5, 3])]
+    path = saved(model(nodes, inputs, ["o"], [constant("one", [1])]), tmp_path)
+    sliced = with_key_slices(read_network(str(path)), 2)
+    assert "o (0)" in sliced.operator
+    kernels, problem = OnnxKernels(sliced, path, Bindings()), Problem(sliced, (Memory("unused", 1),), count=Count.ALL)
+    given = {tensor.name: kernels.network_input(tensor) for tensor in sliced.with_role(Role.INPUT)}
+    outputs = run_in_given_order(problem, kernels, given).outputs
+    assert kernels.difference_from_whole_model(given, outputs) < 1e-5
 
 
 def test_an_operator_of_several_outputs_and_one_read_twice(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from onchip.formats.onnx.specification import TypedNode, unusual_pads
 from onchip.ir.graph import Graph
 from onchip.ir.operator import (
     OF_ONE_AXIS,
+    PARAMETER_FIRST,
     RIGHT,
     SEEN_PARAMETER_SHAPES,
     SEEN_SHAPES,
@@ -131,6 +132,7 @@ _NAMED: Final[Mapping[str, Mapping[int, str]]] = {
     **{kind: {1: "axes"} for kind in _REDUCTIONS},
 }
 """Map from kind to the attributes that inputs replace, by input."""
+_OF_ORDERED_OPERANDS: Final = ("Div", "Pow", "Sub")
 _OF_LAST_AXIS: Final = ("Softmax", "LogSoftmax", "Hardmax")
 _FIRST_OF_LAST_AXIS: Final = 13
 
@@ -196,6 +198,8 @@ class _Builder:
         attributes = self._attributes(node) | self._views_read(node)
         if kind in ("MatMul", "Gemm") and self._fits_both_orders(node):
             attributes[WEIGHT_FACTOR] = RIGHT
+        if kind in _OF_ORDERED_OPERANDS and inputs and self.storage.base(node.input[0]) in self.types.constants:
+            attributes[PARAMETER_FIRST] = True
         if bounded := [output for output in outputs if output in self.types.bounded]:
             attributes[UPPER_BOUND] = list(bounded)
         loop = self.types.kept_as(node)

@@ -32,7 +32,7 @@ from onchip.formats.onnx.program import (
     random_array,
 )
 from onchip.ir.graph import Graph
-from onchip.ir.operator import KEY_SLICE, Operator
+from onchip.ir.operator import KEY_SLICE, PARAMETER_FIRST, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import integers
 from onchip.transform.slices.bands import Bytes, bytes_of_region, bytes_put_together, place_of
@@ -180,7 +180,8 @@ class OnnxKernels:
             content = operands[name] if name in operands else self.parameter(tensor)
             return content.view(dtype).reshape(tensor.shape or ())
 
-        arrays = [array(name) for name in (*operator.inputs, *operator.parameters)]
+        names = (*operator.inputs, *operator.parameters)
+        arrays = [array(name) for name in (names[::-1] if PARAMETER_FIRST in operator.attributes else names)]
         if operator.kind == "Slice":
             (starts, shape) = operator.attributes["starts"], self._graph.tensor[written].shape or ()
             (axis,) = integers(operator, "axes", (0,))

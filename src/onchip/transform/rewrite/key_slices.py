@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from onchip.ir.graph import Graph
-from onchip.ir.operator import KEY_SLICE, NOTHING_STATED, OF_ONE_AXIS, AttributeValue, Operator
+from onchip.ir.operator import KEY_SLICE, NOTHING_STATED, OF_ONE_AXIS, PARAMETER_FIRST, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Range
 from onchip.ir.window import Shape
@@ -79,9 +79,9 @@ def _is_inner(graph: Graph, operator: Operator) -> bool:
 
 
 def _is_plain(operator: Operator) -> bool:
-    """Return True if an operator has no activation, no stated costs, and no attributes but the axis of a softmax."""
+    """Return True if an operator has no activation, no stated costs, and only attributes that its slices have."""
     is_bare = len(operator.members) < 2 and not operator.workspace_bytes and operator.stated == NOTHING_STATED
-    return is_bare and operator.tile is None and operator.attributes.keys() <= {"axis", OF_ONE_AXIS}
+    return is_bare and operator.tile is None and operator.attributes.keys() <= {"axis", OF_ONE_AXIS, PARAMETER_FIRST}
 
 
 def _has_one_width(graph: Graph, operators: Iterable[Operator]) -> bool:
@@ -169,7 +169,7 @@ class _Slices:
         shape = (*self._shape(self.parts.scores.outputs[0])[:-1], own[1] - own[0])
         found = self._add(self._name(self.parts.scores, at), "MatMul", [self.parts.scores.inputs[0], keys], shape)
         for one in self.parts.scales:
-            found = self._add(self._name(one, at), one.kind, [found], shape, parameters=one.parameters)
+            found = self._add(self._name(one, at), one.kind, [found], shape, one.attributes, one.parameters)
         return found
 
     def _part(self, product: Operator, at: int, own: Range, axis: int) -> str:
