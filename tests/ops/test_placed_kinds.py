@@ -28,6 +28,8 @@ from support.tiled import tiled_to_fit, whole_tensor_differences
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 IMAGE = [1, 4, 12, 10]
+HEADS = [2, 6, 4, 5]
+"""The shape in which an Expand of heads is read."""
 SHARES = {"Resize by another factor": 0.8, "Pad that mirrors": 0.8, "Tile": 0.8}
 """Share of the network's need in the scratchpad; above one half if a tile reads much of its input whole."""
 
@@ -70,6 +72,11 @@ NETWORKS: dict[str, tuple[onnx.NodeProto, list[int], list[TensorProto]]] = {
     "Resize up, cubic": (node("Resize", "", "f", mode="cubic"), IMAGE, [floats("f", 1, 1, 2, 1)]),
     "Resize down": (node("Resize", "", "f", mode="linear"), IMAGE, [floats("f", 1, 1, 0.25, 0.5)]),
     "Resize by another factor": (node("Resize", "", "", "to"), IMAGE, [integers("to", [1, 4, 17, 10])]),
+    "Expand of heads": (
+        node("Expand", "to"),
+        [2, 3, 1, 4, 5],
+        [integers("to", [2, 3, 2, 4, 5]), integers("heads", HEADS)],
+    ),
     "Expand": (node("Expand", "to"), [12, 1], [integers("to", [3, 12, 9])]),
     "Tile": (node("Tile", "n"), IMAGE, [integers("n", [1, 1, 2, 1])]),
     "Gather": (node("Gather", "i", axis=2), IMAGE, [integers("i", [3, 1, 4, 1, 5, 9])]),
@@ -81,9 +88,21 @@ NETWORKS: dict[str, tuple[onnx.NodeProto, list[int], list[TensorProto]]] = {
 def whole_graph(name: str, folder: Path) -> tuple[Graph, Path]:
     one, shape, parameters = NETWORKS[name]
     after = make_node("Identity" if one.op_type == "ArgMax" else "Neg", ["y"], ["z"], name="after")
+    between = []
+    if any(each.name == "heads" for each in parameters):
+        between, after.input[0] = [make_node("Reshape", ["y", "heads"], ["v"])], "v"
     path = folder / "network.onnx"
-    path.write_bytes(model([one, after], [value("x", shape)], ["z"], parameters).SerializeToString())
+    path.write_bytes(model([one, *between, after], [value("x", shape)], ["z"], parameters).SerializeToString())
     return read_network(str(path)), path
+
+
+def test_repeated_heads_are_written_as_they_are_read(tmp_path: Path) -> None:
+    whole, _ = whole_graph("Expand of heads", tmp_path)
+    assert whole.tensor["y"].shape == tuple(HEADS)
+    geometry = geometry_of(whole.operator["op"], whole, is_model=True)
+    assert geometry is not None
+    (read, *_) = geometry.reads
+    assert [(span.axis, span.per) for span in read.spans] == [(0, 1), (1, 2), (None, 1), (2, 1), (3, 1)]
 
 
 def test_every_kind_has_a_network() -> None:

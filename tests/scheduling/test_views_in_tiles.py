@@ -10,17 +10,22 @@ import pytest
 from onnx import numpy_helper
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.problem import Problem
+from onchip.answer.problem import Count, Problem
+from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.ir.operator import VIEWS
 from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
+from onchip.ops.layers_of import Precision
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels, OnnxTileKernels
 from onchip.simulate.machine import run_in_given_order
+from onchip.transform.groups.tiled import tile_graph
 from support.onnx_networks import integers, make_node, model, value
 from support.tiled import tiled_to_fit, whole_tensor_differences
+from transform.test_tile_graph import assert_both_agree
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 
@@ -125,3 +130,33 @@ def test_a_parameter_that_is_seen_along_the_channels_is_cut_along_them(tmp_path:
     inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.with_role(Role.INPUT)}
     outputs = run_in_given_order(Problem(tiled, (Memory("sram", 2**40),)), kernels, inputs).outputs
     assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
+
+
+def test_a_product_of_repeated_heads_runs_in_tiles_of_its_group(tmp_path: Path) -> None:
+    """As grouped-query attention is exported: each head of keys and values serves two heads of queries."""
+    nodes = [
+        make_node("Unsqueeze", ["k", "axis"], ["k5"]),
+        make_node("Expand", ["k5", "repeated"], ["ke"], name="keys"),
+        make_node("Reshape", ["ke", "heads"], ["k4"]),
+        make_node("Transpose", ["k4"], ["kt"], name="turned", perm=[0, 1, 3, 2]),
+        make_node("MatMul", ["q", "kt"], ["s"], name="scores"),
+        make_node("Softmax", ["s"], ["p"], name="softmax"),
+        make_node("Unsqueeze", ["v", "axis"], ["v5"]),
+        make_node("Expand", ["v5", "repeated"], ["ve"], name="values"),
+        make_node("Reshape", ["ve", "heads"], ["v4"]),
+        make_node("MatMul", ["p", "v4"], ["o"], name="context"),
+    ]
+    sizes = [integers("axis", [2]), integers("repeated", [1, 2, 2, 5, 3]), integers("heads", [1, 4, 5, 3])]
+    inputs = [value("q", [1, 4, 6, 3]), value("k", [1, 2, 5, 3]), value("v", [1, 2, 5, 3])]
+    path = tmp_path / "network.onnx"
+    path.write_bytes(model(nodes, inputs, ["o"], sizes).SerializeToString())
+    whole = read_network(str(path))
+    group = ScheduledStack(("turned", "scores", "softmax", "context"), Tiling(1, 2, OverlapMode.RECOMPUTE))
+    stacks = (ScheduledStack(("keys",)), ScheduledStack(("values",)), group)
+    tiles = tile_graph(whole, stacks, Precision(None))
+    assert_both_agree(whole, stacks, tiles, 32)
+    kernels = OnnxTileKernels(tiles.graph, whole, OnnxKernels(whole, path, Bindings()))
+    given = {tensor.name: kernels.network_input(tensor) for tensor in tiles.graph.with_role(Role.INPUT)}
+    problem = Problem(tiles.graph, (Memory("sram", 2**40),), count=Count.ALL)
+    outputs = run_in_given_order(problem, kernels, given).outputs
+    assert kernels.difference_from_whole_model(given, outputs) < 1e-6

@@ -110,9 +110,23 @@ def _repeated(outline: Outline) -> OperatorEntry | None:
     source, write = outline.shapes()[0], along(outline.written)
     missing = len(write) - len(source)
     if missing < 0:
-        return None
+        return _repeated_heads(outline) if outline.operator.kind == "Expand" else None
     met = zip(source, write[missing:], strict=True)
     return placed(outline, tuple(one if size == one.size else AffineDimension(size, {}) for size, one in met))
+
+
+def _repeated_heads(outline: Outline) -> OperatorEntry | None:
+    """Return the entry of an Expand of a dimension of one element that is written as a part of the one before it."""
+    source, written = outline.shapes()[0], outline.written
+    for at, size in enumerate(source[:-1]):
+        is_alike = (*source[:at], *source[at + 2 :]) == (*written[:at], *written[at + 1 :])
+        if is_alike and source[at + 1] == 1 and written[at] % size == 0:
+            inner, outer = f"Q{at}", f"P{at}"
+            each, write = written[at] // size, [*along(written)]
+            read = (*write[:at], AffineDimension(size, {outer: 1}), AffineDimension(1, {}), *write[at + 1 :])
+            write[at] = AffineDimension(written[at], {outer: each, inner: 1})
+            return placed(outline, read, tuple(write), {outer: size, inner: each})
+    return None
 
 
 def _gather(outline: Outline) -> OperatorEntry | None:

@@ -1,4 +1,4 @@
-"""Transposes that reorder the channels of images, as ShuffleNet does, write images themselves."""
+"""Transposes that reorder channels, and Expands that repeat heads, write the shape that all their readers see."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_PARAMETER_SHAPES, SEEN_SHAPES, VIEWS, Operator
 from onchip.ir.tensor import Role
 from onchip.ir.window import Shape, shapes_as_read
+from onchip.ops.fusable import HEADS_RANK
 from onchip.ops.views import moves_channels
 
 _OTHER_VIEWS: Final = VIEWS - {SEEN_SHAPES, SEEN_PARAMETER_SHAPES}
 
 
 def as_images(graph: Graph) -> Graph:
-    """Return the graph in which a Transpose writes the image that all its readers see in place of more dimensions.
+    """Return the graph in which such an operator writes four dimensions, which its readers see, in place of more.
 
     A shuffle of channels reads an image in five dimensions and writes five, which the next operator reads as an image.
-    Without these views, tiles of rows and columns are regions of four dimensions from operator to operator. The bytes
-    of the tensor stay the same.
+    Grouped-query attention repeats the heads of keys and values along a fifth dimension. Without these views, tiles of
+    rows and columns, or heads, are regions of four dimensions from operator to operator. The bytes of the tensor stay
+    the same.
     """
     shapes = {
         operator.outputs[0]: shape
         for operator in graph.operators
-        if operator.kind == "Transpose" and (shape := _image_read(graph, operator)) is not None
+        if operator.kind in ("Expand", "Transpose") and (shape := _image_read(graph, operator)) is not None
     }
     if not shapes:
         return graph
@@ -38,7 +40,7 @@ def as_images(graph: Graph) -> Graph:
 
 
 def _image_read(graph: Graph, writer: Operator) -> Shape | None:
-    """Return the image as which all readers see the output of a Transpose; None if it is no reordered image."""
+    """Return the shape in which all readers see an output; None if it is no reordered image and no repeated heads."""
     if len(writer.outputs) != 1:
         return None
     tensor, readers = graph.tensor[writer.outputs[0]], graph.readers[writer.outputs[0]]
@@ -57,7 +59,8 @@ def _image_read(graph: Graph, writer: Operator) -> Shape | None:
     if len(seen) != 1 or seen == {tensor.shape}:
         return None
     (shape,) = seen
-    return shape if moves_channels(graph, writer, shape) else None
+    has_repeated_heads = writer.kind == "Expand" and len(shape) == HEADS_RANK < len(tensor.shape or ())
+    return shape if has_repeated_heads or moves_channels(graph, writer, shape) else None
 
 
 def _without_views(graph: Graph, reader: Operator, shapes: Mapping[str, Shape]) -> Operator:
