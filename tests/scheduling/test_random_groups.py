@@ -31,6 +31,7 @@ from support.random_schedules import (
     assert_values_are_equal,
     heads_case,
     matrix_case,
+    parts_case,
     shuffled_case,
     tiles_that_agree,
 )
@@ -81,9 +82,19 @@ def test_tiles_of_heads_are_what_the_verifier_derives(seed: int) -> None:
         assert_values_are_equal(network, with_all_parameters(tiles, network))
 
 
+@pytest.mark.parametrize("seed", series(range(400), 24))
+def test_tiles_of_parts_of_rows_are_what_the_verifier_derives(seed: int) -> None:
+    network = parts_case(seed).network
+    for tiles in tiles_that_agree(network, seed, 12):
+        assert_values_are_equal(network, with_all_parameters(tiles, network))
+
+
+OF_MATRICES = [matrix_case, partial(heads_case, is_tiny=True), parts_case]
+
+
 @pytest.mark.parametrize("objective", ["traffic", "energy"])
 @pytest.mark.parametrize("seed", series(range(120), 4))
-@pytest.mark.parametrize("made", [matrix_case, partial(heads_case, is_tiny=True)], ids=["matrices", "heads"])
+@pytest.mark.parametrize("made", OF_MATRICES, ids=["matrices", "heads", "parts"])
 def test_no_schedule_of_matrices_is_below_the_bound(made: Callable[[int], Case], seed: int, objective: str) -> None:
     assert_bound_holds(made(seed), objective)
 

@@ -148,11 +148,36 @@ def test_a_product_of_repeated_heads_runs_in_tiles_of_its_group(tmp_path: Path) 
     ]
     sizes = [integers("axis", [2]), integers("repeated", [1, 2, 2, 5, 3]), integers("heads", [1, 4, 5, 3])]
     inputs = [value("q", [1, 4, 6, 3]), value("k", [1, 2, 5, 3]), value("v", [1, 2, 5, 3])]
-    path = tmp_path / "network.onnx"
-    path.write_bytes(model(nodes, inputs, ["o"], sizes).SerializeToString())
-    whole = read_network(str(path))
     group = ScheduledStack(("turned", "scores", "softmax", "context"), Tiling(1, 2, OverlapMode.RECOMPUTE))
     stacks = (ScheduledStack(("keys",)), ScheduledStack(("values",)), group)
+    assert_groups_run(model(nodes, inputs, ["o"], sizes), stacks, tmp_path)
+
+
+def test_a_rotary_embedding_runs_in_tiles_of_its_group(tmp_path: Path) -> None:
+    """As Llama is exported: the halves of each row change places, and one of them its sign."""
+    nodes = [
+        make_node("Transpose", ["x"], ["h"], name="heads", perm=[0, 2, 1, 3]),
+        make_node("Mul", ["h", "cosines"], ["c"], name="mul"),
+        make_node("Slice", ["h", "zero", "two", "last"], ["left"], name="left"),
+        make_node("Slice", ["h", "two", "end", "last"], ["right"], name="right"),
+        make_node("Neg", ["right"], ["n"], name="neg"),
+        make_node("Concat", ["n", "left"], ["turned"], name="join", axis=-1),
+        make_node("Mul", ["turned", "sines"], ["s"], name="sin"),
+        make_node("Add", ["c", "s"], ["r"], name="add"),
+        make_node("MatMul", ["r", "k"], ["o"], name="scores"),
+    ]
+    tables = [random_weight(name, 1, 1, 6, 4) for name in ("cosines", "sines")]
+    tables += [integers(name, [one]) for name, one in (("zero", 0), ("two", 2), ("end", 2**62), ("last", 3))]
+    network = model(nodes, [value("x", [1, 6, 2, 4]), value("k", [1, 2, 4, 3])], ["o"], tables)
+    names = ("heads", "mul", "left", "right", "neg", "join", "sin", "add", "scores")
+    assert_groups_run(network, (ScheduledStack(names, Tiling(1, 2, OverlapMode.RECOMPUTE)),), tmp_path)
+
+
+def assert_groups_run(network: onnx.ModelProto, stacks: tuple[ScheduledStack, ...], folder: Path) -> None:
+    """Check that groups have the tiles that the verifier derives, and the values of the network."""
+    path = folder / "network.onnx"
+    path.write_bytes(network.SerializeToString())
+    whole = read_network(str(path))
     tiles = tile_graph(whole, stacks, Precision(None))
     assert_both_agree(whole, stacks, tiles, 32)
     kernels = OnnxTileKernels(tiles.graph, whole, OnnxKernels(whole, path, Bindings()))

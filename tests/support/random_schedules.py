@@ -4,7 +4,8 @@
 over some hundred elements, and a scratchpad near the need of the largest operator, so that addresses, orders and
 evictions matter. `joining_case`: the same with many concatenations. `shuffled_case`: tiny networks that reorder
 channels and join maps. `channel_case`: tiny networks of several channels. `matrix_case`: tiny products of matrices.
-`heads_case`: parts of attention with heads.
+`parts_case`: matrices with Slices and
+Concats of their columns. `heads_case`: parts of attention with heads.
 
 No operator is folded into another when the network is read.
 """
@@ -130,6 +131,18 @@ def matrix_case(seed: int) -> Case:
     return _case(f"matrix{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
 
 
+def parts_case(seed: int) -> Case:
+    """Return 2 to 4 operators on tiny matrices, among them Slices of columns and Concats of them, mostly a product."""
+    chance = Random(f"parts {seed}")
+    made = _Matrices(chance, (*chance.choice(((1,), (2,), (1, 2), (2, 1))), chance.randint(1, 3), chance.randint(2, 3)))
+    count = chance.choice((2, 3, 3, 4))
+    while len(made.operators) < count:
+        made.add(chance.choice(("MatMul", "Product", "Softmax", "Exp", *("Slice", "Concat") * 3)), (1, 2, 3), ())
+    one, capacity = chance.choice((_register(chance, ("weight",), (4,)), None)), chance.choice((6, 8, 12, 16, 20))
+    array = {chance.choice("KC"): 2}
+    return _case(f"parts{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
+
+
 def heads_case(seed: int, *, is_tiny: bool = False) -> Case:
     """Return parts of an attention with heads, which are taken apart and put together by Transposes.
 
@@ -251,6 +264,11 @@ class _Matrices(_Made):
         source = names[-1] if self.chance.random() < 0.7 else self.chance.choice(names)
         *rows, columns = self.shapes[source]
         beside = [one for one, own in self.shapes.items() if one != source and own == self.shapes[source]]
+        if kind == "Concat":
+            beside = [one for one, own in self.shapes.items() if one != source and own[:-1] == (*rows,)]
+            kind = "Concat" if beside and columns < 4 else "Slice"
+        if kind == "Slice" and columns < 2:
+            kind = "Exp"
         if (kind == "Add" and not beside) or (kind == "Gemm" and len(rows) > 1):
             kind = "MatMul"
         if kind == "Product":
@@ -281,6 +299,15 @@ class _Matrices(_Made):
             operator["inputs"].append(self.chance.choice(beside))
         elif kind == "Softmax":
             operator["attributes"] = {"axis": -1}
+        elif kind == "Slice":
+            start = self.chance.randint(0, columns - 1)
+            stop = self.chance.randint(start + 1, columns - (start == 0))
+            operator["attributes"] = {"starts": [start], "ends": [stop], "axes": [-1], "steps": [1]}
+            made = (*rows, stop - start)
+        elif kind == "Concat":
+            operator["inputs"].append(self.chance.choice(beside))
+            operator["attributes"] = {"axis": self.chance.choice((-1, len(rows)))}
+            made = (*rows, columns + self.shapes[operator["inputs"][1]][-1])
         self.operators.append(operator)
         self.shapes[f"t{at}"] = made
 

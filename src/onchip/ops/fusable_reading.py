@@ -35,6 +35,7 @@ from onchip.ops.layers_of import (
     Precision,
     largest_first,
     layers_and_left_out,
+    moves_in_rows,
     multiplies_matrices,
     multiplies_rows,
     nest_operands,
@@ -288,7 +289,7 @@ class ShownMaps:
     """Views of feature maps: `seen` maps each tensor so far to its view, `joined` each concatenation to its parts.
 
     Views in `apart` are not passed through. With `are_all_in_tiles` maps have zero or two dimensions behind the
-    channels, or are matrices.
+    channels, or are matrices. Without a `given_layout` the graph determines which.
     """
 
     graph: Graph
@@ -297,12 +298,13 @@ class ShownMaps:
     are_all_in_tiles: bool
     seen: dict[str, Sight] = field(default_factory=dict)
     joined: dict[str, tuple[Sight, ...]] = field(default_factory=dict)
+    given_layout: Layout | None = None
     layout: Layout = field(init=False)
     _views: dict[str, str] = field(default_factory=dict)
     _axes: dict[str, AxesOfMatrix] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.layout = layout_of(self.graph) if self.are_all_in_tiles else Layout.IMAGE
+        self.layout = (self.given_layout or layout_of(self.graph)) if self.are_all_in_tiles else Layout.IMAGE
 
     def look_at(self, operator: Operator) -> None:
         """Enter inputs that no earlier operator has written or read as maps; raises NoLayerError as `map` does."""
@@ -336,7 +338,7 @@ class ShownMaps:
 
         Return False if the operator computes something.
         """
-        if operator.kind not in _VIEWS_OF_MATRICES:
+        if operator.kind not in _VIEWS_OF_MATRICES or moves_in_rows(self.graph, operator):
             return False
         source, written = operator.inputs[0], operator.outputs[0]
         spans = spans_read(operator, shape_of(self.graph, source), shape_of(self.graph, written))
@@ -483,6 +485,7 @@ class FusableReading:
     precision: Precision
     apart: frozenset[str] = frozenset()
     all_in_tiles: bool = False
+    given_layout: Layout | None = None
     shown: ShownMaps = field(init=False)
     outside: list[LeftOut] = field(default_factory=list)
     alone: list[LeftOut] = field(default_factory=list)
@@ -490,7 +493,9 @@ class FusableReading:
     in_the_way: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self.shown = ShownMaps(self.graph, self.precision, self.apart, self.all_in_tiles)
+        self.shown = ShownMaps(
+            self.graph, self.precision, self.apart, self.all_in_tiles, given_layout=self.given_layout
+        )
 
     def read(self) -> None:
         """Make every operator a layer, an operator outside, or a view that only changes how others read a map."""
@@ -561,6 +566,8 @@ class FusableReading:
             return self._transposed(operator)
         if operator.kind in OF_ROWS or KEY_SLICE in operator.attributes:
             return self._of_each_row(operator)
+        if self.shown.layout is Layout.MATRIX and moves_in_rows(self.graph, operator):
+            return self._without_nest(operator, [self.shown.seen[name] for name in operator.inputs])
         if self.all_in_tiles and self.shown.layout is Layout.IMAGE and moves_channels(self.graph, operator):
             return self._without_nest(operator, (self._only_input(operator),))
         layer, output = self._nest(operator, operator.name), self.shown.map(operator.outputs[0])
@@ -773,8 +780,12 @@ _FUSABLE: Final = (
 )
 
 
-def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwork:  # noqa: B008 (frozen)
-    """Return all operators as layers, in the graph's order.
+def fusable_of(
+    graph: Graph,
+    precision: Precision = Precision(),  # noqa: B008 (frozen)
+    layout: Layout | None = None,
+) -> FusableNetwork:
+    """Return all operators as layers, in the graph's order; without a `layout` the graph determines that of its maps.
 
     A fully connected layer is a convolution to one pixel whose kernel is the whole map. A transposed convolution of
     stride s is one of stride 1 over its input, with s x s times the output channels: those of the square of outputs
@@ -783,7 +794,7 @@ def fusable_of(graph: Graph, precision: Precision = Precision()) -> FusableNetwo
     zeros that a Pad adds to the channels are not read. If an output of the graph is a view of a feature map, that map
     is an output. Raises InputError for any other operator.
     """
-    reading = FusableReading(graph, *layers_and_left_out(graph), precision, all_in_tiles=True)
+    reading = FusableReading(graph, *layers_and_left_out(graph), precision, all_in_tiles=True, given_layout=layout)
     reading.read()
     if reading.outside:
         first = reading.outside[0]

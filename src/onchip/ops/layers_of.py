@@ -16,12 +16,13 @@ from onchip.ir.operator import KEY_SLICE, RIGHT, SEEN_SHAPES, VIEWS, WEIGHT_FACT
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor, size_in_bytes
 from onchip.ir.tile import whole_region
-from onchip.ir.window import Shape, shapes_as_read, shapes_computed, stated_factors
+from onchip.ir.window import Shape, integer, shapes_as_read, shapes_computed, stated_factors
 from onchip.ops.contractions import ATTENTION, MATRIX_KINDS, PACKED_PRODUCT, attention, nests_of, present_keys
 from onchip.ops.entries import ENTRIES
-from onchip.ops.fusable import MATRIX_RANKS, OF_ROWS
+from onchip.ops.fusable import HEADS_RANK, MATRIX_RANKS, OF_ROWS
 from onchip.ops.sequences import RECURRENT, recurrence
 from onchip.ops.slicing import REDUCTIONS
+from onchip.ops.views import paces_of
 from onchip.ops.windows import WINDOWS, NoLayerError, loop_nests
 
 _MOVING: Final = frozenset(
@@ -358,6 +359,22 @@ def works_on_rows(graph: Graph, operator: Operator) -> bool:
     if source is None or source != written or len(operator.outputs) > 1:
         return False
     return isinstance(axis, int) and axis in (-1, len(source) - 1)
+
+
+def moves_in_rows(graph: Graph, operator: Operator) -> bool:
+    """Return True if a Slice leaves a part of each row of a matrix, or a Concat joins the rows of several matrices."""
+    names = (*operator.inputs, *operator.outputs)
+    if operator.kind not in ("Concat", "Slice") or len(set(names)) < len(names) or len(operator.outputs) > 1:
+        return False
+    *sources, written = (graph.tensor[name].shape or () for name in names)
+    if not (VIEWS | {KEY_SLICE}).isdisjoint(operator.attributes) or len(written) not in (max(MATRIX_RANKS), HEADS_RANK):
+        return False
+    if any(source[:-1] != written[:-1] for source in sources):
+        return False
+    if operator.kind == "Slice":
+        return len(sources) == 1 and paces_of(operator, sources[0], written) is not None
+    is_last = integer(operator, "axis", 0) in (-1, len(written) - 1)
+    return is_last and not operator.parameters and sum(source[-1] for source in sources) == written[-1]
 
 
 def reduces_rows(graph: Graph, operator: Operator) -> bool:

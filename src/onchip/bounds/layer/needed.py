@@ -46,11 +46,11 @@ def is_view(graph: Graph, operator: Operator) -> bool:
     if operator.kind != "Transpose" or len(operator.inputs) != 1 or operator.parameters:
         return False
     source, written = (graph.tensor[name].shape or () for name in (operator.inputs[0], operator.outputs[0]))
-    are_matrices = max(len(source), len(written)) <= max(MATRIX_RANKS) or _has_heads(graph, operator)
+    are_matrices = max(len(source), len(written)) <= max(MATRIX_RANKS) or has_heads(graph, operator)
     return are_matrices and spans_read(operator, source, written) is not None
 
 
-def _has_heads(graph: Graph, operator: Operator) -> bool:
+def has_heads(graph: Graph, operator: Operator) -> bool:
     """Return True if tiles of some group with the operator may cut tensors of four dimensions as matrices with heads.
 
     The operators of such a group are connected, none is of images, and one is a product or a normalisation of rows. A
@@ -208,8 +208,8 @@ def pixels_cut(graph: Graph, operator: Operator) -> tuple[tuple[int, int], tuple
     shape = graph.tensor[operator.outputs[0]].shape or ()
     if len(shape) in MATRIX_RANKS:
         return pixels_of(shape, Layout.MATRIX), None
-    has_heads = len(shape) == HEADS_RANK and _has_heads(graph, operator)
-    return pixels_of(shape), pixels_of(shape, Layout.MATRIX) if has_heads else None
+    is_of_heads = len(shape) == HEADS_RANK and has_heads(graph, operator)
+    return pixels_of(shape), pixels_of(shape, Layout.MATRIX) if is_of_heads else None
 
 
 def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bool:
@@ -227,7 +227,7 @@ def reach_of(graph: Graph, operator: Operator, nests: tuple[Layer, ...], name: s
     """Return the reach of an operator's first outputs into an input, along rows and columns, or None if unknown."""
     tensor, output = graph.tensor[name], graph.tensor[operator.outputs[0]]
     source, written = tensor.shape or (), output.shape or ()
-    if works_on_rows(graph, operator) or (moves_channels(graph, operator) and not _has_heads(graph, operator)):
+    if works_on_rows(graph, operator) or (moves_channels(graph, operator) and not has_heads(graph, operator)):
         alike = True
     elif not nests:
         is_seen_alike = operator.kind in JOINS or (operator.kind in SAME_ELEMENTS and source == written)

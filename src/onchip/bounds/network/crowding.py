@@ -39,7 +39,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import MemoryRates
 from onchip.ops.channel_slices import whole_inputs
 from onchip.ops.fusable import MATRIX_RANKS, pixels_of
-from onchip.ops.layers_of import multiplies_rows
+from onchip.ops.layers_of import moves_in_rows, multiplies_rows
 from onchip.ops.nests import LOOKUPS
 from onchip.ops.views import JoinedMaps, moves_channels, parts_of
 
@@ -178,7 +178,7 @@ class CrowdedNetwork:
                     weight,
                     is_whole=runs_whole(self.graph, operator, nests),
                     is_lone=runs_alone(self.graph, operator, nests),
-                    ends_tiles=not is_view(self.graph, operator) or moves_channels(self.graph, operator),
+                    ends_tiles=self._ends_tiles(operator),
                     leaves=any(one.role is Role.OUTPUT for one in outputs),
                     computes=self._computes(operator),
                     whole_inputs=self._whole_inputs(operator),
@@ -187,6 +187,11 @@ class CrowdedNetwork:
                 )
             )
         return CutNetwork(operators, kept, self._pixel_bits())
+
+    def _ends_tiles(self, operator: Operator) -> bool:
+        """Return True if a group in tiles may end with the operator: it is no view, or computes rows or pixels."""
+        is_computed = moves_channels(self.graph, operator) or moves_in_rows(self.graph, operator)
+        return is_computed or not is_view(self.graph, operator)
 
     def _pixel_bits(self) -> dict[str, int]:
         """Map each image between operators to the bits of each of its pixels, without maps that may be cut by heads."""

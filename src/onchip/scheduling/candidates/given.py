@@ -10,7 +10,7 @@ from onchip.answer.options.verb_options import LAYERS, OPTIMAL, FusionOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.bounds.layer.needed import JOINS, VIEWS, is_view
+from onchip.bounds.layer.needed import JOINS, VIEWS, has_heads, is_view
 from onchip.errors import InputError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -100,6 +100,8 @@ class FusableRuns:
         for operator in self.network.operators:
             is_inside = self._is_view_inside(operator) or self._may_be_fused(operator)
             own = layout_needed(self.network, operator.name) if is_inside else None
+            if not is_inside and self._is_of_heads(operator):
+                is_inside, own = True, Layout.MATRIX
             if not is_inside or (own is not None and layout not in (None, own)):
                 yield from self._cut(names)
                 names, layout = [], None
@@ -117,6 +119,10 @@ class FusableRuns:
         shapes = {self.network.tensor[name].shape or () for name in (*operator.inputs[:1], *operator.outputs)}
         return len(shapes) == 1 or not any(len(one) in MATRIX_RANKS and one[-2] > 1 for one in shapes)
 
+    def _is_of_heads(self, operator: Operator) -> bool:
+        """Return True if the operator can be fused where its maps are matrices with heads, beside a product of them."""
+        return has_heads(self.network, operator) and self._fusable([operator.name], Layout.MATRIX) is not None
+
     def _may_be_fused(self, operator: Operator) -> bool:
         """Return True if the operator can be fused; a concatenation or sum is tested together with its readers."""
         readers = self.network.readers[operator.outputs[0]] if operator.kind in JOINS else ()
@@ -132,10 +138,10 @@ class FusableRuns:
             yield from self._cut(names[:middle])
             yield from self._cut(names[middle:])
 
-    def _fusable(self, names: Sequence[str]) -> FusableRun | None:
+    def _fusable(self, names: Sequence[str], layout: Layout | None = None) -> FusableRun | None:
         part = part_of_network(self.network, names)
         try:
-            return FusableRun(part, fusable_of(part, self.precision))
+            return FusableRun(part, fusable_of(part, self.precision, layout))
         except InputError:
             return None
 

@@ -455,15 +455,13 @@ class ViewEmission:
         sources = [self.parts.graph.tensor[name] for name in operator.inputs]
         wanted = (_wanted(operator, source, tensor, region) for source in sources)
         every = zip(sources, wanted, strict=True)
-        is_key_slice = KEY_SLICE in operator.attributes
-        return tuple(band for source, own in every for band in self._of_source(source.name, own, is_key_slice))
+        return tuple(band for source, own in every for band in self._of_source(source.name, own))
 
-    def _of_source(self, name: str, wanted: Region, is_key_slice: bool) -> tuple[Tensor, ...]:
+    def _of_source(self, name: str, wanted: Region) -> tuple[Tensor, ...]:
         if name not in self.bands:
             return self.view(name, wanted)
         bands = self.bands[name]
-        within = bands.seen if is_key_slice else bands.within
-        return within(self.place, *ranges_of_pixels(wanted, bands.layout))
+        return bands.seen(self.place, *ranges_of_pixels(wanted, bands.layout))
 
 
 def shift_of_view(graph: Graph, name: str, maps: Container[str]) -> tuple[int, int]:
