@@ -1,6 +1,6 @@
 """One block of transformers, fused and layer by layer: energy and latency, beside the lower bound.
 
-    VENV/bin/python benchmarks/corpus_exports.py FOLDER --only _layer   # with transformers: see corpus_models.py
+    VENV/bin/python benchmarks/corpus_exports.py FOLDER --only base_layer tiny_layer 1b_layer  # as in corpus_models.py
     PYTHONPATH=benchmarks python -m fusing.transformers --models FOLDER/transformers --machine FILE.yaml
                                                         [--seconds 60] [--processor] [--kept FILE.jsonl]
 
@@ -67,7 +67,8 @@ def is_met(row: Row) -> Row:
 
 def rows(asked: Namespace) -> Iterator[Row]:
     """Yield a row for each network, machine and objective."""
-    networks = [*sorted(path.stem.partition(".")[0] for path in asked.models.glob("*_layer*.onnx")), *BUNDLED]
+    models = [path.stem.partition(".")[0] for path in asked.models.glob("*_layer*.onnx") if "_layers" not in path.name]
+    networks = [*sorted(models), *BUNDLED]
     machines = ("simba-large-buffers", asked.machine.stem)
     every = [f"{one} {machine} {which}" for one in networks for machine in machines for which in OBJECTIVES]
     return kept(asked.kept, every, partial(measured, asked))
