@@ -24,7 +24,6 @@
 
 namespace noc {
 
-
 using Cycle = std::int64_t;
 using Index = std::int32_t;
 using EndpointSet = std::uint64_t;  // one bit per endpoint
@@ -224,7 +223,6 @@ private:
     Cycle cycles_ = 0;
 };
 
-
 constexpr Index local = 0, north = 1, east = 2, south = 3, west = 4;
 
 Index opposite(Index port) {
@@ -414,7 +412,6 @@ void Mesh::pass(Cycle now, Index router, Index input, Outputs outputs) {
         busy_ |= std::uint64_t{1} << output.router_after;
     }
 }
-
 
 void refuse(const std::string& what, std::size_t entry) {
     throw std::invalid_argument(what + " (entry " + std::to_string(entry) + ")");

@@ -27,9 +27,18 @@ _INTERVALS: Final = (40, 16, 8, 5, 3, 2)
 
 _CHUNK: Final = 16
 """Number of classes of tile sizes that are priced at once in all states, cheapest first."""
+_MOST_PAIRS: Final = 1 << 25
+"""Limit on the pairs of a state and a class that operators of tiled groups price, about 8 seconds.
+
+Groups that are looked at later cost no more than their repeated weight reads.
+"""
+_FEWEST_PAIRS: Final = 1 << 10
+"""Pairs whose prices take as long as those of one pair."""
 _FEW_LOADS: Final = 4
 """Number of operators of a group, those with the most bits inside it, that are examined first."""
 _ANY_NUMBER: Final = 2**62
+_MOST_LIVE: Final = 8
+"""Number of live maps up to which their bits are told apart. Beyond it, a map may pass DRAM or stay for nothing."""
 _MOST_BESIDE: Final = 3
 """Number of live maps up to which the readers of each of them get different bits from DRAM."""
 
@@ -140,6 +149,8 @@ class CutPaths:
     """Map each map to its readers, if there are several that see the same bits and may get other ones from DRAM."""
     _passing: dict[str, Passing] = field(default_factory=dict, init=False)
     _known: dict[int, _PricedGroup] = field(default_factory=dict, init=False)
+    _pairs: int = field(default=0, init=False)
+    """Pairs of a state and a class that operators of tiled groups have priced."""
     _found: list[tuple[RoomPricing, float]] = field(default_factory=list, init=False)
 
     def least_price(self, pricing: RoomPricing) -> float:
@@ -170,6 +181,8 @@ class CutPaths:
             intervals = _INTERVALS[min(beside[name], len(_INTERVALS)) - 1]
             seen_by = dict(zip(self.network.readers[name], read, strict=True))
             passing = Passing.of(max(every), seen_by, self.room_bits, intervals)
+            if beside[name] > _MOST_LIVE:
+                passing = Passing(np.zeros(1), np.full(1, float(max(every))), seen_by)
             self._passing |= {name: passing, _next(name): passing}
             is_seen_alike = min(read) == max(every) > 0
             if is_seen_alike and len(read) > 1 and beside[name] <= _MOST_BESIDE:
@@ -219,6 +232,7 @@ class CutPaths:
         if groups is None or sliced is None:
             return 0.0
         self._known.clear()
+        self._pairs = 0
         paid = {0: np.zeros(())}
         for prefix in prefixes[1:]:
             best = np.full([len(self._passing[name].first) for name in self._waiting[prefix]], inf)
@@ -390,7 +404,11 @@ class CutPaths:
         """
         # The state in which all live maps pass DRAM has the highest cost after the prefix.
         dearest, before = float(best.flat[-1]), float(paid.min())
-        if before + float(pricing.weight) * group.weight_bits[0] >= dearest:
+        least = float(pricing.weight) * float(group.weight_bits[0])
+        if before + least >= dearest:
+            return
+        if self._pairs > _MOST_PAIRS:
+            self._improve(best, arc, paid, np.full((), least), pricing)
             return
         priced = self._priced(group, dearest - before, pricing)
         if priced is None:
@@ -434,6 +452,7 @@ class CutPaths:
         found, alive = np.full(len(limits), inf), np.arange(len(limits))
         paid = [np.zeros(len(limits)) for _ in priced.prices]
         for at, load in priced.loads.items():
+            self._pairs += max(len(alive), _FEWEST_PAIRS)
             slack = pairs.slack(load)
             has_room = slack.min(axis=0) >= 0
             alive, pairs, paid = alive[has_room], pairs.chosen(has_room), [one[has_room] for one in paid]
