@@ -287,8 +287,8 @@ def test_an_answer_is_written_as_its_verb_writes_it(
 def test_a_point_that_takes_too_long_fails_and_the_others_go_on(onchip: Program, store: Path) -> None:
     asked = ("sweep", "nasnetalarge", "lenet5", "--sram", "3MiB", "--option", "bits=8", "--store", store)
 
-    rows = onchip(*asked, "--point-seconds", "0.25", "--json").json["rows"]
+    rows = onchip(*asked, "--point-seconds", "0.5", "--json").json["rows"]
 
     assert [(row["network"], row["status"]) for row in rows] == [("nasnetalarge", "FAILED"), ("lenet5", "OPTIMAL")]
-    assert rows[0]["reason"] == "the point exceeds its time limit of 0.25 s"
+    assert rows[0]["reason"] == "the point exceeds its time limit of 0.5 s"
     assert onchip(*asked, "--retry-failed", "--json").json["failed"] == 0
