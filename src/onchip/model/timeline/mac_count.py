@@ -100,7 +100,9 @@ class MacCount:
         """Return the loop sizes of the operator that a tile belongs to, or of the operator itself."""
         tile = operator.tile
         if tile is not None:
-            whole = replace(operator, inputs=tile.inputs, parameters=tile.parameters, outputs=tile.outputs, tile=None)
+            whole = replace(
+                operator, inputs=tile.inputs, parameters=tile.parameters, outputs=tile.outputs, tile=None, in_place=()
+            )
             return _loops(whole, _shapes_of_tile(whole, tile))
         shapes = [self._shape(name) for name in (operator.outputs[0], *operator.inputs, *operator.parameters)]
         if any(shape is None for shape in shapes[:2]):
