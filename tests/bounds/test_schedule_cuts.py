@@ -19,6 +19,7 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.bounds.layer.needed import ALL, Reach, needed_pixels, pixels_cut, runs_alone, runs_whole, seen_pixels
+from onchip.bounds.network import cut_paths
 from onchip.bounds.network.crowding import CrowdedNetwork
 from onchip.bounds.network.cut_groups import CutNetwork, CutOperator, members
 from onchip.bounds.network.cut_paths import CutPaths, RoomPricing
@@ -212,7 +213,7 @@ def _is_group(network: CutNetwork, group: int, done: int) -> bool:
 
 @dataclass(frozen=True)
 class State:
-    """Before a group: the bits of each map that it gets from DRAM, and those that the next reader gets.
+    """The bits of each map that a group reads from DRAM, and those that the next reader of the map reads from there.
 
     `through` are the bits of live maps on the chip during all of the group, `left` those after it.
     """
@@ -479,6 +480,20 @@ def test_no_sequence_of_groups_pays_less_if_several_read_a_map(part: int) -> Non
         paid += least > 0
         met += least > 0 and bound >= 0.9 * float(least)
     assert 2 * met >= paid, (met, paid)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_MOST_PAIRS", -1), ("_MOST_PAIRS", 3000), ("_MOST_LIVE", 0)])
+def test_limits_of_effort_only_lower_the_shortest_path(limit: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lower = 0
+    for seed in range(40):
+        case = random_case(random.Random(seed), is_branched=seed % 2 == 1)
+        full = CutPaths(case.network, case.room_bits, case.largest_bits).least_price(case.pricing)
+        with monkeypatch.context() as patched:
+            patched.setattr(cut_paths, limit, value)
+            limited = CutPaths(case.network, case.room_bits, case.largest_bits).least_price(case.pricing)
+        assert limited <= full * (1 + 1e-9), seed
+        lower += limited < full
+    assert lower
 
 
 def cuts_of(network: Graph, chip: Accelerator, joined: JoinedMaps) -> CutNetwork:

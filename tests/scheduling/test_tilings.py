@@ -374,3 +374,15 @@ def test_no_bound_is_claimed_where_bytes_are_shared() -> None:
     assert shared.shares_bytes
     bounds = [least_peak_of_tilings(problem_of(graph, 64), is_model=False) for graph in (whole, shared)]
     assert bounds == [2, 0]
+
+
+def test_multiply_accumulates_of_tiles_do_not_depend_on_shared_bytes() -> None:
+    network = Network(8)
+    source = convolution(network, network.input(1, 1, 8, 1), 2, (3, 1), pads=(1, 0, 1, 0)) or ""
+    network.add("Relu", [source], (1, 2, 8, 1))
+    problem = problem_of(network.graph(), 14, count=Count.ACTIVATIONS)
+    tiles = with_tiles(problem, next(tilings(problem, is_model=False)).tiles, is_model=False)
+    assert any(one.tile for one in tiles.operators)
+    shared = SharedBytes(SharedKinds.of(Share.ALL))(tiles)
+    assert shared.shares_bytes
+    assert recomputed_macs(shared) == recomputed_macs(tiles)
