@@ -1,7 +1,8 @@
 // Cost model of layer mappings: the figures of `model/layer/cost.py`, fast enough for millions of mappings.
 //
-// docs/layer_cost.md defines what is counted. Operands are 0 input, 1 weight, 2 output; loops are in the order of LOOPS
-// in `ir/layer.py`; levels are in the accelerator's order, then DRAM; -1 is the MACs, which hold no tiles.
+// docs/layer_cost.md defines what is counted. Operand 0 is the input, 1 the weight and 2 the output. Loops are in the
+// order of LOOPS in `ir/layer.py`. Levels are in the accelerator's order, followed by DRAM; level -1 stands for the
+// MACs, which hold no tiles.
 
 #pragma once
 

@@ -1,4 +1,5 @@
-// The C interface of packing: checks its arguments, and runs the search beside the thread that reports and keeps time.
+// The C interface of packing. It checks the arguments and runs the search in a thread; the calling thread reports
+// progress and watches the time limit.
 
 #include "onchip_pack.h"
 
@@ -60,7 +61,7 @@ public:
         nodes_ = nodes;
     }
 
-    // Runs the work on a thread of its own; reports until it ends. Rethrows its exception.
+    // Runs the work in a separate thread, reports progress until it ends, and throws its exception again.
     template <typename Work>
     void run(Work work) {
         std::exception_ptr failure;

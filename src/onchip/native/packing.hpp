@@ -341,10 +341,10 @@ public:
     Attempt(Task task, std::uint64_t seed);
     Attempt(Task task, std::shared_ptr<Lifetimes> lifetimes, std::uint64_t seed);
 
-    // Goes on for about so many nodes. The first call also tries best fit.
+    // Continues the search for about `nodes` nodes. The first call also tries best fit.
     Finding go_on(std::int64_t nodes, const StopToken& stop);
 
-    // Goes on with the exact search alone.
+    // Continues with the exact search only, for about `nodes` nodes.
     Finding search(std::int64_t nodes, const StopToken& stop);
 
     // Looks around the fullest sections, which lie apart, for stretches that do not pack.
@@ -383,7 +383,7 @@ private:
     Bytes unit_ = 1;
     std::vector<Bytes> offsets_;
     Interval stretch_;
-    bool is_narrowed_ = false;  // the stretch is not all steps
+    bool is_narrowed_ = false;  // true if the stretch covers some of the steps only
     std::int64_t nodes_ = 0;
     std::int64_t round_ = 0;
     std::int64_t round_nodes_ = 0;

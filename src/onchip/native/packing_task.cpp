@@ -35,7 +35,7 @@ bool is_plain(const Task& task) {
     });
 }
 
-// Every life as a buffer of its own: legal for bounds.
+// Returns each lifetime of a request as a separate buffer. A bound for these buffers holds for the requests, too.
 arena::Lives lives_of(const Task& task) {
     arena::Lives columns;
     columns.alignment = 0;
@@ -222,8 +222,8 @@ private:
     }
     bool is_spent() const { return stop_.was_asked() || answer_.nodes >= effort_.most_nodes; }
 
-    // Fills skylines and repairs for so many rounds. Returns false if they do not apply: they know one alignment, no
-    // gap and no fixed offset.
+    // Runs the skyline fill and the repairs for `rounds` rounds. Returns false if they do not apply: they handle a
+    // single alignment, and neither gaps nor fixed offsets.
     bool lower(std::int64_t rounds) {
         if (rounds == 0 || !is_plain(task_) || first_.empty()) return false;
         if (repair_ == nullptr) {

@@ -367,7 +367,7 @@ void Search::walk_to(Index there) {
     here_ = there;
 }
 
-// Returns true if it needs no more than the current peak and does not increase the residents.
+// Returns true if the operator needs at most the current peak, and leaves at most as many bytes on chip as before.
 bool Search::is_safe(Index op, Bytes peak) {
     return position_.leaves_no_more(op) && position_.need_bytes(op) <= peak;
 }

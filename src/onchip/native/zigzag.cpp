@@ -1,8 +1,8 @@
 // Cost model of layer mappings as in ZigZag and DeFiNES: the figures of `model/layer/cost.py` with ZIGZAG and DEFINES
 // of `model/accounting/accounting.py`, fast enough for millions of mappings.
 //
-// docs/layer_cost.md, sections 8 and 9, defines what is counted. Sizes depend on bounds alone. If the array does not
-// divide a loop, units are fractional: 33 channels on 32 units are two iterations of 16.5.
+// docs/layer_cost.md, sections 8 and 9, defines what is counted. Sizes depend on the loop bounds only. If the array
+// does not divide a loop, units are fractional: 33 channels on 32 units are two iterations of 16.5.
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>

@@ -30,7 +30,7 @@ _CHUNK: Final = 16
 _MOST_PAIRS: Final = 1 << 25
 """Limit on the pairs of a state and a class that operators of tiled groups price, about 8 seconds.
 
-Groups that are looked at later cost no more than their repeated weight reads.
+Of groups that are looked at later only the repeated weight reads count.
 """
 _FEWEST_PAIRS: Final = 1 << 10
 """Pairs whose prices take as long as those of one pair."""
@@ -38,7 +38,7 @@ _FEW_LOADS: Final = 4
 """Number of operators of a group, those with the most bits inside it, that are examined first."""
 _ANY_NUMBER: Final = 2**62
 _MOST_LIVE: Final = 8
-"""Number of live maps up to which their bits are told apart. Beyond it, a map may pass DRAM or stay for nothing."""
+"""Number of live maps up to which the bits of each are told apart. Maps that are live with more cost nothing."""
 _MOST_BESIDE: Final = 3
 """Number of live maps up to which the readers of each of them get different bits from DRAM."""
 

@@ -171,7 +171,7 @@ def _own_levels(tiled: TiledStack, machine: FusedMachine, row: RowKind, kind: Co
     rows = columns
     if mode.caches_rows:
         with_rows = with_columns + sum(in_rows.values())
-        if stack.output.layout is Layout.MATRIX:  # a matrix in the cache is there as a whole, and is read in place
+        if stack.output.layout is Layout.MATRIX:  # the cache holds the whole matrix, which is read there
             with_rows += peak_bits(tile, {}, {name for name, bits in in_rows.items() if bits}) - alive
         both = both_caches_bits(stack, tiled.rows, tiled.columns)
         rows = _lowest(machine, with_rows, less={columns: both})
