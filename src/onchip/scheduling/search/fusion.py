@@ -120,8 +120,20 @@ class _Search:
 
     def grow(self) -> None:
         """Merge layers to groups by quick costs, then map the layers of the cheapest groups as requested."""
-        network = self.network
         self._take_quickly(self._layers_alone())
+        chosen = self._grown()
+        fine = [self._refined(one, self.quick) for one in chosen]
+        self._take_quickly(self._with_homes(self._split(fine), self.quick))
+        quick = self.quick_choices
+        best = chosen if quick is None else [self._refined(one, self.costs) for one in quick]
+        self._take(self._with_homes(best, self.costs))
+
+    def _grown(self) -> list[StackChoice]:
+        """Return the cheapest cuts into groups that grow, by quick costs.
+
+        If the quick mapper fits no mapping of some layer in any of its groups, the requested mapper leads from there.
+        """
+        network = self.network
         growth = Growth(self._prices, self.run)
         for span in single_layers(network):
             for one in self._alone_in_tiles(span):
@@ -135,11 +147,10 @@ class _Search:
             growth.grow(blocks, partial(self._counted, is_coarse=False))
         alone = [ScheduledStack((layer.name,)) for layer in network.layers]
         chosen = [self._choice(one.stack) for one in cheapest_cuts(alone, growth.fronts, self._prices)]
-        fine = [self._refined(one, self.quick) for one in chosen]
-        self._take_quickly(self._with_homes(self._split(fine), self.quick))
-        quick = self.quick_choices
-        best = chosen if quick is None else [self._refined(one, self.costs) for one in quick]
-        self._take(self._with_homes(best, self.costs))
+        if self.quick is self.costs or all(self.quick.criteria(one) is not None for one in chosen):
+            return chosen
+        self.quick = self.costs
+        return self._grown()
 
     def _layers_alone(self) -> list[StackChoice]:
         """Return each layer alone; it is costed even if the time is over, so that there is an answer."""
@@ -217,10 +228,15 @@ class _Search:
     # Groups that are given
 
     def compare_partitions(self) -> None:
-        """Compare the partitions that options name: one tiling for all groups of an open partition is not searched."""
+        """Compare the partitions that options name, and the groups that grow if nothing else fits.
+
+        One tiling for all groups of an open partition is not searched.
+        """
         for groups in ("layers", "greedy", "one"):
             with suppress(UsageError):
                 self.compare(spans_of_option(self.network, self.costs.accelerator, groups))
+        if self.choices is None and self.quick_choices is None:
+            self.compare([one.span for one in self._grown()])
         self.is_complete = False
 
     def compare(self, spans: Sequence[LayerSpan]) -> None:

@@ -139,12 +139,13 @@ class TileRunByMappings:
     def _output_places(self, at: int, beside: str) -> list[str]:
         """Return the memories for the output, from the lowest with capacity; the last layer's output home is given.
 
-        If input and output are in the same memory, both must fit.
+        If input and output are in the same memory, both must fit. Maps that lie there whole are already counted.
         """
-        part = self._tile.part.layers[at]
+        part, homes = self._tile.part.layers[at], self._stack.input_homes
         if part.number == len(self._stack.layers) - 1:
             return [self._stack.output_home]
-        needed = {beside: part.made.bits + part.seen_bits}
+        seen_bits = sum(one.elements * one.map.bits for one in part.seen if homes.get(one.map.name) != beside)
+        needed = {beside: part.made.bits + seen_bits}
         places = self._chip.places(Operand.OUTPUT)
         return [*dropwhile(lambda one: self._room(one, at) < needed.get(one, part.made.bits), places)]
 
