@@ -129,6 +129,18 @@ def test_a_gap_of_any_line_is_one_in_every_order(seed: int) -> None:
         assert is_surely_a_gap(indexed, precedence, gap)
 
 
+@in_one_test("seed", WITHOUT_UNUSED)
+def test_gaps_end_with_the_time_and_bound_with_those_so_far(seed: int) -> None:
+    indexed, chance = IndexedProblem.of(some_problem(seed, 10)), Random(seed)
+    precedence, descent = Precedence(indexed), any_descent(indexed, chance)
+    asked = [False] * chance.randint(0, 12)
+    found = list(sure_gaps(indexed, precedence, descent, lambda: not asked or asked.pop()))
+    every = list(sure_gaps(indexed, precedence, descent))
+    assert found == every[: len(found)]
+    bounds = [SureGapsBound(indexed, precedence, gaps).solve(Run()) for gaps in (found, every)]
+    assert bounds == sorted(bounds)
+
+
 def some_bounds(indexed: IndexedProblem, chance: Random) -> Iterator[int]:
     yield bound_with(indexed, no_descent(indexed))
     for reach in (0, 0, chance.choice((3, 10, 40)), ALL):

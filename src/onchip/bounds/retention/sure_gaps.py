@@ -6,7 +6,7 @@ the backward pass, but in between either the difference or its inputs wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import and_, or_
@@ -16,6 +16,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.model.lifetimes.indexed import IndexedProblem, Precedence, bits, mask_of, uses_of
+from onchip.search.budget.clock import never
 
 FEWEST_OPERATORS: Final = 6
 """Least number of additional operators during which a tensor surely waits, for two tensors to be counted as one."""
@@ -210,8 +211,10 @@ class SureGap:
         return self.tensors[-1]
 
 
-def sure_gaps(indexed: IndexedProblem, precedence: Precedence, descent: Descent | None = None) -> Iterator[SureGap]:
-    """Yield the sure gaps of all lines, or of all tensors without a descent.
+def sure_gaps(
+    indexed: IndexedProblem, precedence: Precedence, descent: Descent | None = None, is_late: Callable[[], bool] = never
+) -> Iterator[SureGap]:
+    """Yield the sure gaps of all lines, or of all tensors without a descent, until `is_late` returns True.
 
     An operator is in at most one gap of each line.
     """
@@ -219,11 +222,15 @@ def sure_gaps(indexed: IndexedProblem, precedence: Precedence, descent: Descent 
     for family in known.families:
         uses = sorted({use for tensor in family for use in uses_of(indexed, tensor)})
         for tensor in family:
-            yield from _gaps_of(indexed, precedence, known.line(tensor), uses)
+            yield from _gaps_of(indexed, precedence, known.line(tensor), uses, is_late)
 
 
 def _gaps_of(
-    indexed: IndexedProblem, precedence: Precedence, line: tuple[int, ...], uses_of_family: Sequence[int]
+    indexed: IndexedProblem,
+    precedence: Precedence,
+    line: tuple[int, ...],
+    uses_of_family: Sequence[int],
+    is_late: Callable[[], bool],
 ) -> Iterator[SureGap]:
     readers, own = indexed.reader_lists[line[0]], mask_of(use for tensor in line for use in uses_of(indexed, tensor))
     begun = awaited = 0
@@ -233,6 +240,8 @@ def _gaps_of(
         awaited |= precedence.before[reader]
     classes, no_later = [begun & awaited & ~own], {use: precedence.after[use] | 1 << use for use in uses_of_family}
     for use in uses_of_family:
+        if is_late():
+            return
         classes = _split(_split(classes, no_later[use]), precedence.before[use])
     for operators in classes:
         befores = mask_of(use for use in uses_of_family if not operators & ~no_later[use])

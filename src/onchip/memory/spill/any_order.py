@@ -17,11 +17,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
 from typing import Final
 
-from onchip.bounds.retention.sure_gaps import PossibleGaps, SureGap, descent_of, sure_gaps
+from onchip.bounds.retention.sure_gaps import PossibleGaps, descent_of, sure_gaps
 from onchip.memory.allocate.exact import Attempt
 from onchip.memory.allocate.pack import SEARCHED_PAIRS
 from onchip.memory.allocate.residencies import LayoutPlacer, packing_problem
@@ -238,29 +237,27 @@ class AnyOrderPlanner:
 
     def _bound_by_gaps(self, turn: Stepped) -> Iterator[None]:
         """Bound by gaps of each tensor, then of families of tensors, then by gaps of some orders."""
-        models = [self._gaps]
+        self._raise_by_gaps(SureGapsBound(self._indexed, self._precedence, self._gaps), turn.part(2))
+        yield
+        known = (self._indexed, self._precedence)
+        gaps = tuple(sure_gaps(*known, self._descent, lambda: turn.run.stop is not None))
         if len(self._descent.families) < len(self._descent.parents):
-            models.append(self._gaps_of_families)
-        for number, gaps in enumerate(models):
-            bound = SureGapsBound(self._indexed, self._precedence, gaps)
-            self._incumbent.raise_bound(bound.solve(turn.part(len(models) - number)))
+            self._raise_by_gaps(SureGapsBound(*known, gaps), turn.run)
             yield
         if not self._much_surely_waits(self._incumbent.value or 0):
             return
         order = range(self._indexed.operator_count)
         for reach in PARAMS.reaches:
-            possible = PossibleGaps(self._indexed, self._precedence, self._descent, order, reach)
-            bound = SureGapsBound(self._indexed, self._precedence, self._gaps_of_families, possible)
-            known = self._incumbent.lower_bound
-            self._incumbent.raise_bound(bound.solve(turn.run))
-            if self._incumbent.lower_bound <= known:
+            possible = PossibleGaps(*known, self._descent, order, reach)
+            if not self._raise_by_gaps(SureGapsBound(*known, gaps, possible), turn.run):
                 return
             yield
 
-    @cached_property
-    def _gaps_of_families(self) -> tuple[SureGap, ...]:
-        """Sure gaps in which the descendants of a tensor stand in for it."""
-        return tuple(sure_gaps(self._indexed, self._precedence, self._descent))
+    def _raise_by_gaps(self, bound: SureGapsBound, run: Run) -> bool:
+        """Return True if the bound is higher than those before."""
+        known = self._incumbent.lower_bound
+        self._incumbent.raise_bound(bound.solve(run))
+        return self._incumbent.lower_bound > known
 
     def _much_surely_waits(self, cost: int) -> bool:
         """True if over a quarter of a cost is paid in any order; windows alone do not choose residencies then."""

@@ -20,7 +20,7 @@ from onchip.ir.tensor import Role
 from onchip.ir.tile import Range, size_of
 from onchip.model.capacity.bounds import operator_need, packed_bytes
 from onchip.ops.slicing import Geometry, OperandAccess, Span
-from onchip.scheduling.tiles.search import never
+from onchip.search.budget.clock import never
 from onchip.transform.slices.emission import counted_geometries
 
 _LONGEST_AXIS: Final = 512

@@ -8,11 +8,7 @@ from itertools import product
 from math import inf
 
 from onchip.scheduling.tiles.group_tiles import FINEST, FusedGroup, FusedGroups
-
-
-def never() -> bool:
-    """Return False: no time limit is set."""
-    return False
+from onchip.search.budget.clock import never
 
 
 def groups_of_least_peak(groups: FusedGroups, is_late: Callable[[], bool] = never) -> tuple[FusedGroup, ...]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from onchip.answer.operator_tiles import OperatorTiles
 from onchip.answer.problem import Objective, Problem
 from onchip.scheduling.tiles.group_tiles import FusedGroup, FusedGroups
-from onchip.scheduling.tiles.search import RecomputingGroups, groups_of_few_tiles, groups_of_least_peak, never
+from onchip.scheduling.tiles.search import RecomputingGroups, groups_of_few_tiles, groups_of_least_peak
+from onchip.search.budget.clock import never
 from onchip.transform.slices.emission import counted_geometries
 
 

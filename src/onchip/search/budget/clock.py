@@ -16,6 +16,11 @@ def _now() -> float:
     return time.perf_counter()
 
 
+def never() -> bool:
+    """Return False: no time limit is set."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Stopwatch:
     """A stopwatch of the seconds since its creation."""
