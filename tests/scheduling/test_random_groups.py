@@ -29,6 +29,7 @@ from support.random_schedules import (
     Case,
     assert_bound_holds,
     assert_values_are_equal,
+    factors_case,
     heads_case,
     matrix_case,
     parts_case,
@@ -89,12 +90,12 @@ def test_tiles_of_parts_of_rows_are_what_the_verifier_derives(seed: int) -> None
         assert_values_are_equal(network, with_all_parameters(tiles, network))
 
 
-OF_MATRICES = [matrix_case, partial(heads_case, is_tiny=True), parts_case]
+OF_MATRICES = [matrix_case, partial(heads_case, is_tiny=True), parts_case, factors_case]
 
 
 @pytest.mark.parametrize("objective", ["traffic", "energy"])
 @pytest.mark.parametrize("seed", series(range(120), 4))
-@pytest.mark.parametrize("made", OF_MATRICES, ids=["matrices", "heads", "parts"])
+@pytest.mark.parametrize("made", OF_MATRICES, ids=["matrices", "heads", "parts", "factors"])
 def test_no_schedule_of_matrices_is_below_the_bound(made: Callable[[int], Case], seed: int, objective: str) -> None:
     assert_bound_holds(made(seed), objective)
 

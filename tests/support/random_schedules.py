@@ -143,6 +143,21 @@ def parts_case(seed: int) -> Case:
     return _case(f"parts{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
 
 
+def factors_case(seed: int) -> Case:
+    """Return a product of two matrices of which one is computed and the other is an input of the network."""
+    chance = Random(f"factors {seed}")
+    made = _Heads(chance, (1, chance.randint(1, 2), chance.randint(1, 3)))
+    is_left, right = chance.random() < 0.5, (1, made.shape[-1], chance.randint(1, 3))
+    made.shapes["y"] = right
+    computed = "x" if is_left else "y"
+    kind = chance.choice(("Softmax", "Exp"))
+    found = made.step(kind, [computed], made.shapes[computed], {"axis": -1} if kind == "Softmax" else {})
+    made.step("MatMul", [found, "y"] if is_left else ["x", found], (*made.shape[:2], right[-1]), {})
+    one, capacity = chance.choice((_register(chance, ("weight",), (4,)), None)), chance.choice((8, 12, 16, 24))
+    array = {chance.choice("KC"): 2}
+    return _case(f"factors{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
+
+
 def heads_case(seed: int, *, is_tiny: bool = False) -> Case:
     """Return parts of an attention with heads, which are taken apart and put together by Transposes.
 

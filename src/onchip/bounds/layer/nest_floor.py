@@ -224,6 +224,11 @@ class FloorOfNest:
     units: int
     unrolling_pj: float = 0.0
 
+    @property
+    def energy_pj(self) -> float:
+        """Return the energy of all causes in pJ."""
+        return self.mac_pj + self.input_pj + self.weight_pj + self.output_pj + self.unrolling_pj
+
 
 @dataclass(slots=True)
 class FeedingFloors:
@@ -477,19 +482,27 @@ class NestOrigins:
     weight_has_other_readers: bool = False
 
 
-def origins_of(graph: Graph, operator: Operator, layer: Layer, nests: Sequence[Layer]) -> NestOrigins:
-    """Return the origins of one of an operator's `nests`. In an element-wise nest, either operand may be its input."""
-    roles = [graph.tensor[name].role for name in operator.inputs]
-    comes = any(role in FROM_OUTSIDE for role in roles)
+def origins_of(graph: Graph, operator: Operator, layer: Layer, nests: Sequence[Layer]) -> tuple[NestOrigins, ...]:
+    """Return the possible origins of one of an operator's `nests`; the least floor of all of them holds.
+
+    In an element-wise nest, either operand may be its input. Of several maps, the input or the weight, or both, may be
+    those that only DRAM has; an on-chip copy of a map that an operator writes is already paid for.
+    """
+    come = [graph.tensor[name].role in FROM_OUTSIDE for name in operator.inputs]
     either = layer.is_element_by_element and bool(operator.parameters)
     outside = [name for name in operator.reads if graph.tensor[name].role in FROM_OUTSIDE]
-    return NestOrigins(
-        input_is_in_dram=comes or either,
-        weight_is_in_dram=comes or bool(operator.parameters),
-        weight_is_an_input=not operator.parameters,
-        output_leaves=graph.tensor[operator.outputs[0]].role is Role.OUTPUT,
-        weight_has_other_readers=any(len(graph.readers[name]) > 1 for name in outside)
-        or _several_nests_read_a_weight(graph, operator, nests),
+    is_mixed = any(come) and not all(come) and not operator.parameters
+    in_dram = (any(come) or either, any(come) or bool(operator.parameters))
+    return tuple(
+        NestOrigins(
+            input_is_in_dram,
+            weight_is_in_dram,
+            weight_is_an_input=not operator.parameters,
+            output_leaves=graph.tensor[operator.outputs[0]].role is Role.OUTPUT,
+            weight_has_other_readers=any(len(graph.readers[name]) > 1 for name in outside)
+            or _several_nests_read_a_weight(graph, operator, nests),
+        )
+        for input_is_in_dram, weight_is_in_dram in (in_dram, *(((True, False), (False, True)) if is_mixed else ()))
     )
 
 

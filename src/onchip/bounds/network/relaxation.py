@@ -31,7 +31,7 @@ from onchip.ops.views import JoinedMaps, joined_maps, may_be_views
 
 _MARGIN: Final = 1e-9
 """Upper bound on the relative error of sums of floating-point numbers."""
-_FloorKey: TypeAlias = tuple[Layer, NestWork, NestOrigins]
+_FloorKey: TypeAlias = tuple[Layer, NestWork, tuple[NestOrigins, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +260,10 @@ class _Relaxing:
 
     def _floor(self, operator: Operator, layer: Layer, work: NestWork) -> tuple[FloorOfNest, Fraction]:
         """Return the energy floor of a nest, and its least cycles in the units or at a port (cached)."""
-        key = layer, work, origins_of(self.graph, operator, layer, self.nests[operator.name])
+        origins = origins_of(self.graph, operator, layer, self.nests[operator.name])
+        key = layer, work, origins
         if key not in self._known:
-            floor = self._floors.of(*key)
+            floor = min((self._floors.of(layer, work, one) for one in origins), key=lambda one: one.energy_pj)
             cycles = Fraction(work.macs, floor.units)
             if self.every_memory_keeps:
                 cycles = max(cycles, self._ports.cycles(layer, work, weight_is_an_input=not operator.parameters))
