@@ -22,7 +22,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
-from mutation.touched import LinesByModule, ProbedModules
+from mutation.touched import NumbersByModule, ProbedModules
 
 SECONDS_AT_LEAST = 2.0
 TIMES_AS_LONG = 10
@@ -138,19 +138,20 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Lines of the verifier that a test runs, and its compute time in seconds."""
+    """Lines of the verifier that a test runs, measured mutants that differ there, and its compute time in seconds."""
 
-    lines: LinesByModule
+    lines: NumbersByModule
+    differing: NumbersByModule
     seconds: float
 
 
-def names_by_line(traces: Mapping[str, Trace]) -> Mapping[tuple[str, int], Sequence[str]]:
-    """Return the tests that run a line of a module."""
+def names_by_number(numbers: Mapping[str, NumbersByModule]) -> Mapping[tuple[str, int], Sequence[str]]:
+    """Return the tests that have a number of a module, from the numbers of each test."""
     found: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-    for name, trace in traces.items():
-        for module, lines in trace.lines.items():
-            for line in lines:
-                found[module, line].append(name)
+    for name, by_module in numbers.items():
+        for module, each in by_module.items():
+            for number in each:
+                found[module, number].append(name)
     return found
 
 
@@ -187,8 +188,8 @@ class CollectedTests:
     def trace_here(self, file: Path, probed: ProbedModules, report: Callable[[str], None]) -> None:
         """Run all tests that the file does not hold; append to it the trace of each.
 
-        A trace is the name, the digest of the test's file, the lines (None if the test fails) and the seconds. `report`
-        hears of the progress.
+        A trace is the name, the digest of the test's file, the lines (None if the test fails), the mutants and the
+        seconds. `report` hears of the progress.
         """
         known = {(name, digest) for name, digest, *_ in _read_lines(file)}
         digests = {path: digest_of([path]) for path in {item.path for item in self._items.values()}}
@@ -200,7 +201,8 @@ class CollectedTests:
                     probed.forget()
                     begin = time.process_time()
                     lines = probed.lines() if _passes(item) else None
-                    trace = name, digests[item.path], lines, time.process_time() - begin
+                    seconds = time.process_time() - begin
+                    trace = name, digests[item.path], lines, probed.differing(), seconds
                     written.write(json.dumps(trace) + "\n")
 
     def attempt(self, prepare: Callable[[], None], tests: Sequence[str], traces: Mapping[str, Trace]) -> Attempt:
@@ -272,7 +274,7 @@ def traces_of_all(file: Path, modules: Iterable[str]) -> dict[str, Trace]:
             return [name for one in found for name in one.names]
 
         names: Sequence[str] = ChildProcess.running(run).answer() or ()
-    traced = {name: (lines, seconds) for name, _, lines, seconds in _read_lines(file)}
+    traced = {name: trace for name, _, *trace in _read_lines(file)}
     failing = [name for name in names if traced[name][0] is None]
     if failing or not names:
         raise RuntimeError(f"fails without a mutant: {failing or 'collecting the tests'}")

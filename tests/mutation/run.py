@@ -13,6 +13,7 @@ from pathlib import Path
 from select import select
 
 import onchip.verify
+from mutation import touched
 from mutation.collected import (
     TESTS,
     TOLD_EVERY,
@@ -21,7 +22,7 @@ from mutation.collected import (
     Trace,
     attempt_at_import,
     digest_of,
-    names_by_line,
+    names_by_number,
     traces_of_all,
 )
 from mutation.equivalent import EQUIVALENT, explanation
@@ -91,12 +92,17 @@ class MutationRun:
         gc.unfreeze()  # frozen objects are not listed
         functions = ImportedFunctions()
         gc.freeze()
-        tests_of_line = names_by_line(traces)
-        for module in self._trees:
+        tests_of_line = names_by_number({name: trace.lines for name, trace in traces.items()})
+        tests_of_mutant = names_by_number({name: trace.differing for name, trace in traces.items()})
+        for module, tree in self._trees.items():
+            numbers = {mutant.key: number for number, mutant in enumerate(mutants(module, tree))}
+            with_probe = touched.measured(module)
             for mutant in self._to_try(module, of_functions=True):
+                number = numbers[mutant.key]
                 lines = [tests_of_line[module, line] for line in mutant.place.lines]
-                touching = tuple(dict.fromkeys(chain.from_iterable(lines)))
-                self._try(mutant, touching, partial(tests.attempt, partial(functions.replace, mutant), traces=traces))
+                touching = [tests_of_mutant[module, number]] if number in with_probe else lines
+                some = tuple(dict.fromkeys(chain.from_iterable(touching)))
+                self._try(mutant, some, partial(tests.attempt, partial(functions.replace, mutant), traces=traces))
             self._await_all()
             print(f"{BEGIN_LINE}{module}: {self._tallies[module]}", file=sys.stderr, flush=True)
 
@@ -158,7 +164,7 @@ class MutationRun:
 
     def _traces(self) -> dict[str, Trace]:
         """Return the traces, made once for the same verifier, support code and test file."""
-        file = RESULTS / f"lines-{digest_of(_sources())}.jsonl"
+        file = RESULTS / f"lines-{digest_of([*_sources(), Path(touched.__file__)])}.jsonl"
         for old in set(RESULTS.glob("lines-*")) - {file}:
             old.unlink()
         return traces_of_all(file, MODULES)

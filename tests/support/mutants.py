@@ -122,10 +122,7 @@ def mutants(module: str, tree: ast.Module | None = None) -> Iterator[Mutant]:
     """Yield the module with one node of its syntax tree replaced at a time."""
     tree = tree or source_tree(module)
     places, known = source_places(tree), Counter[str]()
-    decorators = {id(part) for node in ast.walk(tree) for part in parts_of_decorators(node)}
     for node, put_in_place in tuple(replaceable_nodes(tree)):
-        if id(node) in decorators:
-            continue
         place = places[id(node)]
         before = shown(place.shown)
         for replacement in replacements(node):
@@ -139,14 +136,14 @@ def mutants(module: str, tree: ast.Module | None = None) -> Iterator[Mutant]:
 
 
 def replaceable_nodes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]]:
-    """Yield each node with a function that puts another in its place."""
+    """Yield each node outside decorators with a function that puts another in its place."""
+    decorators = {id(part) for node in ast.walk(tree) for part in parts_of_decorators(node)}
     for parent in ast.walk(tree):
         for field, value in ast.iter_fields(parent):
-            if isinstance(value, ast.AST):
-                yield value, partial(setattr, parent, field)
-            elif isinstance(value, list):
-                places = ((node, partial(value.__setitem__, index)) for index, node in enumerate(value))
-                yield from (place for place in places if isinstance(place[0], ast.AST))
+            children = enumerate(value) if isinstance(value, list) else [(None, value)]
+            for index, node in children:
+                if isinstance(node, ast.AST) and id(node) not in decorators:
+                    yield node, partial(setattr, parent, field) if index is None else partial(value.__setitem__, index)
 
 
 def parts_of_decorators(node: ast.AST) -> Iterator[ast.AST]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -16,9 +16,16 @@ READS_X = (TileOperand("x", Operand.INPUT, ("x",)), TileOperand("y", Operand.OUT
 
 
 def ended(
-    program: str, cycles: Mapping[str, tuple[int, int]], homes: tuple[str | None, str | None], queues: int = 1
+    program: str,
+    cycles: Mapping[str, tuple[int, int]],
+    homes: tuple[str | None, str | None],
+    queues: int = 1,
+    overwritten: Sequence[str] = ("x",),
 ) -> int:
-    """Return the end cycle; operators read x and write y; `cycles` maps `compute f` to own and DRAM cycles."""
+    """Return the end cycle; operators read x and write y, which may take the bytes of `overwritten`.
+
+    `cycles` maps `compute f` to own and DRAM cycles.
+    """
     found = instructions(program)
     expenses = {}
     for number, one in enumerate(found):
@@ -30,7 +37,7 @@ def ended(
     sizes = {(name, "near"): 4 for name in ("x", "y", "z", "f@workspace")}
     where = dict(zip("xy", homes, strict=True))
     operands, homes_of = dict.fromkeys("fg", READS_X), dict.fromkeys("fg", where)
-    return Clock(sizes, expenses, operands, homes_of, Dma(queues), {"y": ["x"]}).run(found)
+    return Clock(sizes, expenses, operands, homes_of, Dma(queues), {"y": overwritten}).run(found)
 
 
 RESIDENT = """
@@ -96,6 +103,45 @@ def test_a_result_in_the_bytes_of_its_input_waits_for_the_copy_of_the_input() ->
     cycles = {"copy x": (3, 0), "compute f": (5, 0)}
     assert ended(IN_PLACE, cycles, ("near", "near")) == 11
     assert ended(IN_PLACE.replace("allocate y near 0", "allocate y near 4"), cycles, ("near", "near")) == 8
+
+
+@pytest.mark.parametrize(("copy_x", "last"), [(0, 5), (3, 8)])
+def test_a_result_in_the_bytes_of_its_input_waits_for_the_write_of_the_input(copy_x: int, last: int) -> None:
+    program = IN_PLACE.replace("copy x near dram\n", "")
+    assert ended(program, {"copy x": (copy_x, 0), "compute f": (5, 0)}, ("near", "near")) == last
+
+
+def test_a_result_in_the_bytes_of_an_input_that_is_never_written_waits_for_nothing() -> None:
+    program = "allocate x near 0\nallocate y near 0\ncompute f"
+    assert ended(program, {"compute f": (5, 0)}, (None, "near")) == 5
+
+
+def test_a_result_before_its_input_waits_for_no_use_of_the_input() -> None:
+    program = IN_PLACE.replace("allocate x near 0", "allocate x near 4")
+    assert ended(program, {"copy x": (3, 0), "compute f": (5, 0)}, ("near", "near")) == 8
+
+
+def test_a_result_in_the_bytes_of_two_inputs_waits_for_the_last_use_of_either() -> None:
+    """The last copy of x ends at 6, the last copy of z at 14."""
+    copies = "copy x dram near\ncopy x near dram\ncopy z dram near\ncopy z near dram"
+    program = f"allocate x near 0\nallocate z near 4\n{copies}\nallocate y near 2\ncompute f"
+    cycles = {"copy x": (3, 0), "copy z": (4, 0), "compute f": (5, 0)}
+    assert ended(program, cycles, ("near", "near"), overwritten="xz") == 19
+
+
+def test_bytes_are_in_use_until_the_end_of_the_use_that_ends_last() -> None:
+    """The operator reads x until 8, and the copy of x, which comes after it in the program, until 6."""
+    uses = "allocate x near 0\ncopy x dram near\nallocate y near 4\ncompute f\ncopy x near dram\nfree x near"
+    program = f"{uses}\nallocate z near 0\ncopy z dram near"
+    cycles = {"copy x": (3, 0), "compute f": (5, 0), "copy z": (4, 0)}
+    assert ended(program, cycles, ("near", "near"), queues=2) == 12
+
+
+def test_a_residency_that_nothing_uses_leaves_its_bytes_as_they_were() -> None:
+    unused = "allocate z near 0\nfree z near"
+    program = f"allocate x near 0\ncopy x dram near\ncopy x near dram\nfree x near\n{unused}\n"
+    read = f"{unused}\nallocate y near 0\ncopy y dram near"
+    assert ended(program + read, {"copy x": (3, 0), "copy y": (1, 0)}, (None, None), queues=3) == 7
 
 
 WITH_WORKSPACE = """

@@ -191,7 +191,9 @@ def test_where_a_memory_states_no_energy_none_is_known() -> None:
     assert expense_of_copy(silent, GRAPH.tensor["x"], Copy("x", "far", "near")).energy_fj is None
     assert expense_of_nests(silent, [], 24, "near").energy_fj is None
     assert expense_of_nests(silent, [], 24).energy_fj == 30_000
-    unknown, known = (PricedNest(NestFigures(energy, 1.0, 0, 0), {}) for energy in (None, 2.0))
+    known = PricedNest(NestFigures(2.0, 1.0, 0, 0), {})
+    assert expense_of_nests(silent, [known], output_home="near").energy_fj == 2_000
+    unknown = PricedNest(NestFigures(None, 1.0, 0, 0), {})
     assert expense_of_nests(AddressedMachine(NEAR_AND_FAR), [unknown, known]).energy_fj is None
 
 
@@ -218,6 +220,12 @@ def test_a_copy_costs_what_its_hops_read_and_write_and_lasts_as_long_as_the_slow
     assert (found.dram_read_bits, found.dram_written_bits) == traffic
     assert found.dram_cycles == sum(traffic) // 16
     assert found.workspaces == {}
+
+
+def test_a_copy_between_memories_without_ports_takes_its_set_up_alone() -> None:
+    levels = tuple(replace(one, ports=()) for one in NEAR_AND_FAR.levels)
+    addressed = AddressedMachine(replace(NEAR_AND_FAR, levels=levels))
+    assert expense_of_copy(addressed, GRAPH.tensor["x"], Copy("x", "near", "far")).cycles == 2
 
 
 def test_a_machine_that_says_nothing_of_copies_has_one_queue_and_no_set_up() -> None:

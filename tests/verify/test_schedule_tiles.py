@@ -20,6 +20,7 @@ from onchip.verify.rules import Rule
 from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.tiles import (
     cover,
+    part_of_parameter,
     partition,
     pixel_of,
     tile_regions,
@@ -526,3 +527,33 @@ def test_tiles_are_no_larger_than_the_map_and_slices_of_channels_have_all_pixels
         stack = ScheduledStack(("f",), Tiling(columns, rows, OverlapMode.RECOMPUTE, channels))
         found = verify_stacks(Graph("one", tensors, (operator,)), [stack])
         assert [(one.rule, one.detail.endswith("none")) for one in found] == expected, f"seed {seed}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "cut"),
+    [
+        ("Conv", (4, 3, 2, 2), 0),
+        ("Conv", (4,), None),
+        ("Conv", (4, 1, 1), None),
+        ("BatchNormalization", (4,), 0),
+        ("BatchNormalization", (5,), None),
+        ("QuantizeLinear", (4,), None),
+        ("PRelu", (4, 1, 1), 0),
+        ("Add", (4, 1, 1), 0),
+        ("Add", (1, 4, 5, 6), 1),
+        ("Add", (1, 1, 1), None),
+        ("Add", (4,), None),
+        ("Add", (5, 4), None),
+        ("MatMul", (4, 1, 1), None),
+        ("MatMul", (4, 3, 2, 2), None),
+    ],
+)
+def test_channels_of_an_image_need_their_own_part_of_a_parameter(
+    kind: str, shape: tuple[int, ...], cut: int | None
+) -> None:
+    made, output, rows = Operator("f", kind, ("x",), ("y",), ("w",)), (1, 4, 5, 6), ((0, 5), (0, 6))
+    whole = tuple((0, size) for size in shape)
+    assert part_of_parameter(made, shape, output, ((0, 1), (0, 4), *rows)) == whole
+    expected = tuple((1, 3) if at == cut else each for at, each in enumerate(whole))
+    assert part_of_parameter(made, shape, output, ((0, 1), (1, 3), *rows)) == expected
+    assert part_of_parameter(made, shape, output[1:], ((0, 4), (1, 3), (0, 6))) == whole

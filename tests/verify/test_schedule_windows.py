@@ -9,12 +9,13 @@ from random import Random
 
 import pytest
 
-from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.operator import KEY_SLICE, AttributeValue, Operator
 from onchip.ir.tile import Region
 from onchip.verify.schedule.windows import Shape, seen
 from support.series import series
 
 Element = tuple[int, ...]
+LOG_SUM = Operator("f", "ReduceLogSumExp", ("x0",), ("y",), (), {"axes": [-1], KEY_SLICE: 0})
 
 
 def operator(kind: str, attributes: dict[str, AttributeValue] | None = None) -> Operator:
@@ -195,6 +196,15 @@ def test_padding_may_be_what_keeps_sizes(rule: str, expected: tuple[int, int]) -
         (operator("Softmax"), [(2, 4)], (2, 4), ((1, 2), (0, 4)), (((1, 2), (0, 4)),)),
         (operator("Softmax", {"axis": -1}), [(2, 4)], (2, 4), ((1, 2), (0, 4)), (((1, 2), (0, 4)),)),
         (operator("Softmax", {"axis": 1}), [(2, 4)], (2, 4), ((1, 2), (0, 4)), (((1, 2), (0, 4)),)),
+        (operator("ReduceSum"), [(2, 4)], (2, 1), ((1, 2), (0, 1)), (((1, 2), (0, 4)),)),
+        (LOG_SUM, [(2, 4)], (2, 1), ((1, 2), (0, 1)), (((1, 2), (0, 4)),)),
+        (
+            operator("ReduceLogSumExp", {"axes": [1], KEY_SLICE: 0}),
+            [(2, 4)],
+            (2, 1),
+            ((1, 2), (0, 1)),
+            (((1, 2), (0, 4)),),
+        ),
         (operator("Reshape"), [(2, 6)], (3, 4), ((0, 3), (0, 4)), (((0, 2), (0, 6)),)),
         (operator("Mul"), [(1, 6, 1), (6, 1)], (1, 6), ((0, 1), (0, 6)), (((0, 1), (0, 6), (0, 1)), ((0, 6), (0, 1)))),
     ],
@@ -208,6 +218,14 @@ def test_what_other_kinds_see(
 @pytest.mark.parametrize(
     ("made", "source", "output", "region"),
     [
+        (operator("GlobalMaxPool"), (1, 4, 3, 3), (1, 4), ((0, 1), (0, 2))),
+        (operator("Softmax"), (1, 2, 4), (2, 4), ((0, 1), (0, 4))),
+        (operator("ReduceSum"), (2, 4), (1, 4), ((0, 1), (0, 2))),
+        (operator("Odd"), (2, 4), (2, 1), ((0, 1), (0, 1))),
+        (operator("ReduceLogSumExp", {"axes": [-1]}), (2, 4), (2, 1), ((0, 1), (0, 1))),
+        (operator("ReduceLogSumExp", {"axes": [0], KEY_SLICE: 0}), (2, 4), (2, 1), ((0, 1), (0, 1))),
+        (LOG_SUM, (2, 4), (2, 2), ((0, 1), (0, 1))),
+        (operator("Slice", {"starts": [0], "ends": [7]}), (2, 7), (7,), ((0, 2),)),
         (operator("Softmax"), (2, 4), (2, 4), ((0, 2), (0, 3))),
         (operator("Softmax", {"axis": -2}), (2, 4), (2, 4), ((0, 1), (0, 4))),
         (operator("Softmax", {"axis": 0}), (2, 4), (2, 4), ((0, 1), (0, 4))),
@@ -242,6 +260,15 @@ def test_of_what_is_not_known_in_parts_nothing_is_said(
 ) -> None:
     with pytest.raises(LookupError):
         seen(made, [source], None, output, region)
+
+
+@pytest.mark.parametrize("made", [operator("Softmax"), operator("ReduceSum"), LOG_SUM])
+def test_of_two_inputs_nothing_is_said_where_one_is_known(made: Operator) -> None:
+    output = (2, 4) if made.kind == "Softmax" else (2, 1)
+    region = ((0, 1), (0, output[1]))
+    assert len(seen(made, [(2, 4)], None, output, region)) == 1
+    with pytest.raises(LookupError):
+        seen(made, [(2, 4), (2, 4)], None, output, region)
 
 
 def test_of_what_is_joined_all_have_the_rank_of_the_whole() -> None:

@@ -49,7 +49,7 @@ def tile_operands(tiles: Graph, run: TileOfNetwork) -> tuple[TileOperand, ...]:
         tensor = tiles.tensor[name]
         held_as = Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
         base = tensor.part_of or name
-        operand, _ = run.place_of.get(base, (base, 0))
+        operand = run.place_of[base][0] if base in run.place_of else base
         found.setdefault((operand, held_as), []).append(name)
     for name in run.operator.outputs:
         found.setdefault((tiles.tensor[name].part_of or name, Operand.OUTPUT), []).append(name)

@@ -464,6 +464,24 @@ def _behind(region: Region, channels: int) -> Region:
     return (batch, (start + channels, stop + channels), *pixels)
 
 
+def part_of_parameter(operator: Operator, shape: tuple[int, ...], output: tuple[int, ...], region: Region) -> Region:
+    """Return the region of a parameter that a region of the first output needs: all of it for all channels.
+
+    A convolution has one filter per output channel. A parameter of an operator element by element has an element
+    per channel, or broadcasts.
+    """
+    whole = whole_region(shape)
+    if len(output) != 4 or region[_CHANNELS] == (0, output[_CHANNELS]):
+        return whole
+    if operator.kind in CONVOLUTIONS and len(shape) == len(output):
+        return (region[_CHANNELS], *whole[1:])
+    if operator.kind in SCALED and shape == output[_CHANNELS : _CHANNELS + 1]:
+        return (region[_CHANNELS],)
+    place = _CHANNELS - (len(output) - len(shape))
+    is_cut = operator.kind in ELEMENTWISE | SCALED and place >= 0 and shape[place] == output[_CHANNELS]
+    return (*whole[:place], region[_CHANNELS], *whole[place + 1 :]) if is_cut else whole
+
+
 class _Original:
     """An operator of the network in its stack, of whose last output each tile has one of `tiles_of_stack`."""
 
@@ -488,22 +506,10 @@ class _Original:
         )
 
     def part_of_parameter(self, name: str, region: Region) -> Region:
-        """Return the region of a parameter that a region of the first output needs: all of it for all channels.
-
-        A convolution has one filter per output channel. A parameter of an operator element by element has an element
-        per channel, or broadcasts.
-        """
-        operator, whole, shape = self.operator, self.whole[name], self.shapes[name]
-        output = self.whole[operator.outputs[0]]
-        if len(output) != 4 or self.is_of_matrices or region[_CHANNELS] == output[_CHANNELS]:
-            return whole
-        if operator.kind in CONVOLUTIONS and len(shape) == len(output):
-            return (region[_CHANNELS], *whole[1:])
-        if operator.kind in SCALED and shape == self.shapes[operator.outputs[0]][_CHANNELS : _CHANNELS + 1]:
-            return (region[_CHANNELS],)
-        place = _CHANNELS - (len(output) - len(shape))
-        is_cut = operator.kind in ELEMENTWISE | SCALED and place >= 0 and whole[place] == output[_CHANNELS]
-        return (*whole[:place], region[_CHANNELS], *whole[place + 1 :]) if is_cut else whole
+        """Return the region of a parameter that a region of the first output needs."""
+        if self.is_of_matrices:
+            return self.whole[name]
+        return part_of_parameter(self.operator, self.shapes[name], self.shapes[self.operator.outputs[0]], region)
 
     def sees(self, region: Region) -> Needs:
         """Return the input regions on which a region of the first output depends.
