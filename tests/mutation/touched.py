@@ -46,6 +46,10 @@ OPERATIONS: Mapping[type[ast.cmpop | ast.operator], Operation] = {
 }
 
 
+ONLY_READ = frozenset({"count", "get", "index", "items", "keys", "values"})
+"""Methods that change nothing; a mutant without a call of another method may differ by the absence of the call."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A probe of the condition of an `if`, whose mutants are False and True."""
@@ -189,7 +193,7 @@ class MeasuredExpressions(ast.NodeTransformer):
         if first is None:
             return node
         match node:
-            case ast.If() | ast.IfExp():
+            case ast.If() | ast.IfExp() if not _may_change_more(node.test):
                 node.test = self._call(Condition(self.differs, first), {first, first + 1}, node.test)
             case ast.Compare(left=left, ops=[operation], comparators=[right]):
                 return self._pair(first, (type(operation), *OTHER_COMPARISONS[type(operation)]), left, right)
@@ -197,7 +201,7 @@ class MeasuredExpressions(ast.NodeTransformer):
                 return self._pair(first, (ast.Add, ast.Sub), left, right)
             case ast.BinOp(left=left, op=ast.Sub(), right=right):
                 return self._pair(first, (ast.Sub, ast.Add), left, right)
-            case ast.BoolOp(op=operation, values=parts) if not any(map(_is_bound_to_its_place, ast.walk(node))):
+            case ast.BoolOp(op=operation, values=parts) if not _may_change_more(node):
                 probe = Chain(self.differs, first, isinstance(operation, ast.Or), id(node) in self._conditions)
                 nothing = ast.arguments([], [], None, [], [], None, [])
                 lambdas = [ast.Lambda(args=nothing, body=part) for part in parts]
@@ -225,10 +229,15 @@ class MeasuredExpressions(ast.NodeTransformer):
         return ast.copy_location(ast.Call(func=called, args=[*arguments], keywords=[]), arguments[0])
 
 
-def _is_bound_to_its_place(node: ast.AST) -> bool:
-    """Return True if the node means something else inside a lambda."""
-    is_name = isinstance(node, ast.Name) and node.id == "super"
-    return is_name or isinstance(node, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await)
+def _may_change_more(expression: ast.AST) -> bool:
+    """Return True if the expression changes more than its value, or means something else inside a lambda."""
+    for node in ast.walk(expression):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name)) if name not in ONLY_READ:
+                return True
+            case ast.Name(id="super") | ast.NamedExpr() | ast.Yield() | ast.YieldFrom() | ast.Await():
+                return True
+    return False
 
 
 def _conditions_of(node: ast.AST) -> Iterator[ast.expr]:

@@ -104,3 +104,12 @@ def test_sums_in_the_making_that_lie_whole_need_what_they_are_wider() -> None:
     array = replace(ARRAY, dimensions={"K": 4}, unrolls={"K": ("C",)})
     problem = LayerProblem(layer, replace(MACHINE, array=array), homes)
     assert tile_bits(problem, finished)["sums"] == {}
+
+
+def test_tiles_that_see_padding_alone_need_no_bytes() -> None:
+    """The outputs see positions -1 and 1 of an input of one row."""
+    layer, mapping = Layer(p=2, stride=(2, 1), padding=(1, 0, 1, 0)), LayerMapping((Loop("P", 2),))
+    bits = [
+        tile_bits(LayerProblem(layer, MACHINE), replace(mapping, input=kept("maps", loops)))["maps"] for loops in (0, 1)
+    ]
+    assert bits == [{}, {"input": 8}]

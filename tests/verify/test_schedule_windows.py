@@ -231,6 +231,8 @@ def test_what_other_kinds_see(
         (operator("Softmax", {"axis": 0}), (2, 4), (2, 4), ((0, 1), (0, 4))),
         (operator("Pad", {"pads": [0, 1, 0, 2], "mode": "reflect"}), (2, 4), (2, 7), ((0, 1), (0, 7))),
         (operator("Pad", {"pads": [0, 1, 0, 1]}), (2, 4), (2, 7), ((0, 1), (0, 7))),
+        (operator("Pad"), (4,), (4, 3), ((0, 2), (0, 3))),
+        (operator("Transpose", {"perm": [0, 1, 3, 2]}), (1, 2, 3, 3), (1, 2, 3, 3), ((0, 1), (0, 2), (0, 1), (0, 3))),
         (operator("Slice", {"starts": [6], "ends": [0], "steps": [-1]}), (7,), (6,), ((0, 2),)),
         (operator("Slice"), (7,), (6,), ((0, 2),)),
         (operator("Slice", {"starts": [1, "x"], "ends": [6, 6]}), (7, 7), (6, 6), ((0, 2), (0, 2))),
