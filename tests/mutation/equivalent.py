@@ -84,6 +84,10 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     },
     "schedule/windows": {
         "kernel_of: default=0 -> default=1": "without dimensions there is no axis",
+        (
+            "as_stored: prod((shape[at] for at in seen)) < prod((stored[at] for at in run))"
+            " -> prod((shape[at] for at in seen)) <= prod((stored[at] for at in run))"
+        ): "both are compared where they differ",
         "_position: position = 0 -> position = 1": "both positions move by a whole tensor, which is dropped",
     },
     "latency": {
