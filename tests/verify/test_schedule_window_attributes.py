@@ -165,6 +165,7 @@ def test_a_turned_matrix_has_the_dimensions_of_its_input_in_the_order_that_it_st
 
 @pytest.mark.parametrize("view", ["seen_parts", "seen_orders", "written_orders"])
 def test_a_turned_matrix_that_is_read_or_written_through_another_view_is_not_known(view: str) -> None:
-    made = operator("Transpose", perm=[1, 0], **{view: [""]})
+    attributes: dict[str, AttributeValue] = {"perm": [1, 0], view: [""]}
+    made = operator("Transpose", **attributes)
     with pytest.raises(LookupError, match="view"):
         turned(made, (3, 5), (5, 3), ((1, 3), (0, 2)))
