@@ -150,6 +150,11 @@ def test_a_transpose_of_the_channels_of_an_image_is_known_for_some_pixels_of_all
         seen(operator("Transpose", perm=[0, 1, 2]), [sizes[1:]], None, sizes[1:], pixels[1:])
 
 
+def test_elements_of_several_rows_are_in_all_columns_of_these_rows() -> None:
+    assert as_stored(((0, 1), (2, 7)), (1, 12), (3, 4)) == ((0, 2), (0, 4))
+    assert as_stored(((0, 1), (5, 7)), (1, 12), (3, 4)) == ((1, 2), (1, 3))
+
+
 @pytest.mark.parametrize(("shape", "stored"), [((2, 3), (2,)), ((2, 3), (3, 3)), ((0, 3), (0,))])
 def test_shapes_of_different_sizes_or_without_elements_are_no_views_of_each_other(shape: Shape, stored: Shape) -> None:
     with pytest.raises(LookupError, match="shape"):
