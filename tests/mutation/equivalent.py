@@ -26,6 +26,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
             "_any_overlap: if at > 0 and alive_highs[at - 1] > low or (at < len(alive_lows) and alive_lows[at] < high):"
             " -> if True:"
         ): _LONGER,
+        "_any_overlap: at > 0 and alive_highs[at - 1] > low -> at > 0": _LONGER,
+        "_any_overlap: return False -> return True": _LONGER,
         "_any_overlap: alive_highs[at - 1] > low -> alive_highs[at - 1] >= low": _LONGER,
         "_any_overlap: alive_lows[at] < high -> alive_lows[at] <= high": _LONGER,
         "_any_overlap: at < len(alive_lows) and alive_lows[at] < high -> at < len(alive_lows)": _LONGER,
