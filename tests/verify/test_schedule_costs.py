@@ -70,6 +70,17 @@ def test_an_operator_without_a_nest_reads_and_writes_each_operand_once() -> None
     assert (found.dram_read_bits, found.dram_written_bits, found.traffic_bytes) == (40, 48, 11)
 
 
+def test_parts_that_are_read_in_place_of_a_concatenation_are_one_operand() -> None:
+    (operator,) = GRAPH.operators
+    run = TileOfNetwork(operator, operator, 0, 0, {"joined": {"x": 0, "v": 3}})
+    bands = [(one.base, one.held_as, one.bands) for one in tile_operands(GRAPH, run)]
+    assert bands == [
+        ("joined", Operand.INPUT, ("x", "v")),
+        ("w", Operand.WEIGHT, ("w",)),
+        ("y", Operand.OUTPUT, ("y",)),
+    ]
+
+
 def test_what_an_operator_without_a_nest_takes_longest_for_are_its_cycles() -> None:
     found = without_nest({"x": "far", "v": None, "w": "far", "y": "near"}, AddressedMachine(NEAR_AND_FAR))
     assert (found.cycles, found.dram_cycles, found.traffic_bytes) == (6 + 8, 5, 5)
