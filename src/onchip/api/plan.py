@@ -539,10 +539,12 @@ class _Planner:
 
     def _least(self, asked: Problem) -> int:
         """Return a lower bound on an objective other than the peak, for all tilings, found in a quarter of the time."""
-        whole, repeats = self.whole, self.most_again or self.request.reading.recompute is Recompute.ALLOWED
-        if whole.objective is Objective.TRAFFIC and len(whole.memories) == 1 and not repeats:
+        whole, reruns = self.whole, self.request.reading.recompute is Recompute.ALLOWED
+        if whole.objective is Objective.TRAFFIC and len(whole.memories) == 1 and not reruns:
             quarter = self.deadline.within(self.deadline.seconds_left / 4)
-            return least_spills_of_tilings(whole, is_model=self.is_model, is_late=lambda: quarter.is_past)
+            return least_spills_of_tilings(
+                whole, is_model=self.is_model, is_late=lambda: quarter.is_past, repeats=self.most_again > 0
+            )
         timed = replace(self.whole, durations=asked.durations)
         return bound_of_all_tilings(timed, self.request.network, self.accelerator, self.request.cost)
 

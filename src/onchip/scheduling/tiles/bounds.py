@@ -60,18 +60,114 @@ def least_peak_of_tilings(problem: Problem, *, is_model: bool, is_late: Callable
     return max(need, TilingPeak(problem, counted_geometries(problem, is_model=is_model)).bytes(is_late))
 
 
-def least_spills_of_tilings(problem: Problem, *, is_model: bool, is_late: Callable[[], bool] = never) -> int:
-    """Return a lower bound in bytes on the traffic beyond compulsory, over all tilings that recompute nothing.
+def least_spills_of_tilings(
+    problem: Problem, *, is_model: bool, is_late: Callable[[], bool] = never, repeats: bool = False
+) -> int:
+    """Return a lower bound in bytes on the traffic beyond compulsory, over all tilings, in one scratchpad.
 
-    The bytes that some tile needs beyond the only scratchpad, for itself and for later tiles, are loaded again. They
-    are stored before, unless DRAM has them anyway. The bound is 0 if states or shared bytes may lower it.
+    The bytes that some tile needs beyond the scratchpad, for itself and for later tiles, are loaded again. They
+    are stored before, unless DRAM has them anyway. If an operator `repeats` for the tiles of its reader, only the
+    barriers count. The bound is 0 if states or shared bytes may lower it.
     """
     if problem.graph.shares_bytes or problem.graph.states:
         return 0
-    peak_bytes = TilingPeak(problem, counted_geometries(problem, is_model=is_model)).bytes(is_late)
-    away_bytes = max(0, peak_bytes - problem.memories[0].capacity_bytes)
+    geometries = counted_geometries(problem, is_model=is_model)
+    at_barriers = Barriers(problem, geometries, repeats).spilled_bytes(is_late)
+    if repeats:
+        return at_barriers
+    away_bytes = max(0, TilingPeak(problem, geometries).bytes(is_late) - problem.memories[0].capacity_bytes)
     in_dram_bytes = sum(one.size_bytes for one in problem.counted_tensors if one.role is not Role.ACTIVATION)
-    return away_bytes + max(0, away_bytes - in_dram_bytes)
+    return max(at_barriers, away_bytes + max(0, away_bytes - in_dram_bytes))
+
+
+@dataclass
+class Barriers:
+    """The tensors that live across the first tile of an operator in every tiling and every order of the tiles.
+
+    They are complete before the tile, because all its values depend on all their elements, and their later readers
+    depend on the operator; docs/tiling.md, *Barriers*. If operators may repeat, tensors with one reader do not count.
+    """
+
+    problem: Problem
+    geometries: Mapping[str, Geometry | None]
+    repeats: bool
+
+    def spilled_bytes(self, is_late: Callable[[], bool] = never) -> int:
+        """Return a lower bound on the bytes beyond compulsory: the sum over barriers that share no tensor."""
+        capacity_bytes, graph, found = self.problem.memories[0].capacity_bytes, self.problem.graph, []
+        for number in range(0 if is_late() else len(graph.operators)):
+            live = {} if is_late() else self.live_bytes(number)
+            if (away_bytes := sum(live.values()) - capacity_bytes) > 0:
+                in_dram = sum(size for name, size in live.items() if graph.tensor[name].role is not Role.ACTIVATION)
+                found.append((away_bytes + max(0, away_bytes - in_dram), live.keys()))
+        total, taken = 0, set[str]()
+        for spilled, names in sorted(found, key=lambda one: -one[0]):
+            if taken.isdisjoint(names):
+                total, taken = total + spilled, taken | names
+        return total
+
+    def live_bytes(self, number: int) -> dict[str, int]:
+        """Return the bytes of each counted tensor that are complete before an operator and needed from it on."""
+        graph = self.problem.graph
+        barrier, *others = graph.operators[number:]
+        complete, after, found = self._complete_before(barrier), set(barrier.outputs), dict[str, int]()
+        for operator in (barrier, *others):
+            if operator is barrier or any(self._reads[operator.name, name][1] for name in after & {*operator.reads}):
+                after.update(operator.outputs)
+                for name in complete & {*operator.reads}:
+                    is_made_once = len(graph.readers[name]) > 1 or graph.tensor[name].role is not Role.ACTIVATION
+                    if self.problem.counts(graph.tensor[name]) and (is_made_once or not self.repeats):
+                        found[name] = max(found.get(name, 0), self._reads[operator.name, name][0])
+        return found
+
+    def _complete_before(self, barrier: Operator) -> set[str]:
+        """Return the tensors that are written, or loaded by some reader, before the first tile of an operator."""
+        graph = self.problem.graph
+        complete = {
+            name
+            for name in {*barrier.reads} & graph.producer.keys()
+            if self._reads[barrier.name, name][1] == graph.tensor[name].size_bytes
+        }
+        waiting = list(complete)
+        while waiting:
+            producer = graph.producer.get(waiting.pop())
+            if producer is None or len(producer.outputs) > 1:
+                continue
+            for name in producer.reads:
+                if self._reads[producer.name, name][0] == graph.tensor[name].size_bytes and name not in complete:
+                    complete.add(name)
+                    waiting.append(name)
+        return complete
+
+    @cached_property
+    def _reads(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Bytes of a tensor that all tiles of an operator read together, and that each reads at least, by both names.
+
+        Operands that an operator reads along one axis twice count as none: its tiles may read a diagonal.
+        """
+        found = dict[tuple[str, str], tuple[int, int]]()
+        for operator in self.problem.graph.operators:
+            geometry = self.geometries[operator.name]
+            for name in operator.reads:
+                if geometry is None:
+                    found[operator.name, name] = (self.problem.graph.tensor[name].size_bytes,) * 2
+                    continue
+                accesses = [one for one in geometry.reads if one.tensor == name]
+                axes = [[span.axis for span in one.spans if span.axis is not None] for one in accesses]
+                together = [
+                    prod(_extent(geometry, span) for span in one.spans) * one.element_bytes
+                    for one, own in zip(accesses, axes, strict=True)
+                    if len(set(own)) == len(own)
+                ]
+                alone = [
+                    min(_bytes_of_tile(geometry, one, axis, at) for at in range(size)) if size <= _LONGEST_AXIS else 0
+                    for axis, size in _axes(geometry)
+                    for one in accesses
+                    if _is_cut(one, axis)
+                ]
+                most = max(together, default=0)
+                found[operator.name, name] = most, min((most, *alone))
+        return found
 
 
 def smallest_tile_bytes(problem: Problem, operator: Operator, geometry: Geometry | None) -> int:

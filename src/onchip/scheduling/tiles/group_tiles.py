@@ -34,9 +34,10 @@ _MOST_STEPS: Final = 1 << 12
 class FusedGroup:
     """The operators [first, stop) in tiles of `tile` elements along an axis of the last one; whole without an axis.
 
-    `peak_bytes` are the most bytes on chip while the group runs, with the tensors that live across it; `tiles` is the
-    number of its tiles. The operators `again` run for each tile of their readers; `macs_again` are the
-    multiply-accumulates beyond one run of each.
+    `peak_bytes` are the most bytes on chip while the group runs, with the tensors that live across it; `spilled_bytes`
+    are those that leave the scratchpad if as many as fit are there before; `tiles` is the number of its tiles. The
+    operators `again` run for each tile of their readers; `macs_again` are the multiply-accumulates beyond one run of
+    each.
     """
 
     first: int
@@ -47,6 +48,7 @@ class FusedGroup:
     tiles: int
     again: frozenset[int] = frozenset()
     macs_again: int = 0
+    spilled_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,23 @@ class FusedGroups:
             if name not in self.producer and self.uses[name] and self.uses[name][0].operator == number
         ]
         added = sum(graph.tensor[name].size_bytes for name in new)
-        return FusedGroup(number, number + 1, None, FINEST, self.live_bytes[number] + added, 1)
+        peak_bytes = self.live_bytes[number] + added
+        old_bytes = self.live_bytes[number] - sum(
+            graph.tensor[name].size_bytes for name in {*operator.reads} - {*new} if self.uses[name]
+        )
+        return FusedGroup(
+            number, number + 1, None, FINEST, peak_bytes, 1, spilled_bytes=self.spilled(number, peak_bytes, old_bytes)
+        )
+
+    def spilled(self, first: int, held: int | Integers, old: int | Integers) -> int:
+        """Return the greatest number of bytes that have to leave the chip from operator `first` on.
+
+        Of the bytes `held` at a moment, those `old` are from before. What does not fit before the operator is not on
+        chip, and need not be as long as it is not read.
+        """
+        capacity = self.problem.memories[0].capacity_bytes
+        away = np.minimum(max(0, self.live_bytes[first] - capacity), old)
+        return max(0, int(np.max(held - capacity - away)))
 
     def fits_whole(self, number: int) -> bool:
         """Return True if an operator's operands fit the scratchpad together, or if it cannot run in tiles."""
@@ -154,8 +172,8 @@ class FusedGroups:
             tiled.extend_to(first)
             if is_useful(first, tiled.count):
                 own = tiled.again & {*range(first, stop)}
-                peak_bytes, macs = tiled.peak_bytes(first), tiled.macs_again
-                yield FusedGroup(first, stop, axis, tile, peak_bytes, tiled.count, own, macs)
+                peak_bytes, spilled_bytes = tiled.peak_and_spills(first)
+                yield FusedGroup(first, stop, axis, tile, peak_bytes, tiled.count, own, tiled.macs_again, spilled_bytes)
 
     def changed(self, group: FusedGroup, tile: int, again: frozenset[int]) -> FusedGroup:
         """Return the same operators in other tiles, of which others are recomputed."""
@@ -229,7 +247,7 @@ class _GroupInTiles:
         self.advances: dict[int, Integers] = {}
         self.count = self.macs_again = 0
         shape = len(self._place), stop - self.lowest
-        self._added, self._freed = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self._added, self._freed, self._freed_old = (np.zeros(shape, np.int64) for _ in range(3))
         self._counted: dict[str, list[tuple[bool, int, Integers]]] = {}
 
     def _link(self, number: int) -> bool:
@@ -354,15 +372,20 @@ class _GroupInTiles:
 
     def _count(self, name: str) -> None:
         """Recount a tensor of the group: the operators that bring its bytes to the chip, and those that free them."""
-        for is_added, column, change in self._counted.pop(name, ()):
-            (self._added if is_added else self._freed)[:, column] -= change
-        changes = [
+        self._sum(self._counted.pop(name, []), -1)
+        self._counted[name] = [
             (is_added, number - self.lowest, change)
             for is_added, number, change in self._changes(self.groups.problem.graph.tensor[name])
         ]
-        self._counted[name] = changes
+        self._sum(self._counted[name], 1)
+
+    def _sum(self, changes: list[tuple[bool, int, Integers]], sign: int) -> None:
+        """Add the changes of one tensor to the sums; one without additions is from before the group."""
+        is_old = not any(is_added for is_added, _, _ in changes)
         for is_added, column, change in changes:
-            (self._added if is_added else self._freed)[:, column] += change
+            (self._added if is_added else self._freed)[:, column] += sign * change
+            if is_old:
+                self._freed_old[:, column] += sign * change
 
     def _changes(self, tensor: Tensor) -> Iterator[tuple[bool, int, Integers]]:
         """Yield the bytes of a tensor that each operator adds (True) or frees in each step.
@@ -397,14 +420,14 @@ class _GroupInTiles:
             for use, change in zip(uses, _gone(starts), strict=True):
                 yield False, use.operator, change * unit
 
-    def peak_bytes(self, first: int) -> int:
-        """Return the most bytes on chip while the group runs from operator `first` on."""
-        added, freed = (
-            self._added[:, first - self.lowest :].reshape(-1),
-            self._freed[:, first - self.lowest :].reshape(-1),
+    def peak_and_spills(self, first: int) -> tuple[int, int]:
+        """Return the most bytes on chip while the group runs from operator `first` on, and those that leave it."""
+        added, freed, old = (
+            one[:, first - self.lowest :].reshape(-1) for one in (self._added, self._freed, self._freed_old)
         )
-        held = np.cumsum(added - freed) + freed
-        return self.groups.live_bytes[first] + int(held.max())
+        held = self.groups.live_bytes[first] + np.cumsum(added - freed) + freed
+        old_left = self.groups.live_bytes[first] - np.cumsum(old)
+        return int(held.max()), self.groups.spilled(first, held, old_left)
 
 
 def _can_be_tiled(geometry: Geometry, at: int, axis: TileAxis, least: int = 2) -> bool:

@@ -36,36 +36,41 @@ def groups_of_least_peak(groups: FusedGroups, is_late: Callable[[], bool] = neve
 
 
 def groups_of_few_tiles(
-    groups: FusedGroups, capacity_bytes: int, is_late: Callable[[], bool] = never
+    groups: FusedGroups, capacity_bytes: int, is_late: Callable[[], bool] = never, *, may_spill: bool = False
 ) -> tuple[FusedGroup, ...] | None:
     """Return groups that fit the capacity in few tiles, or None if no path of groups fits.
 
-    An operator that fits runs whole unless a group with an operator that does not fit contains it. Once `is_late` is
-    True, the operators left run whole.
+    Groups that `may_spill` let the fewest bytes leave the problem's scratchpad, in the groups' own order. An operator
+    that fits runs whole unless a group with an operator that does not fit contains it. Once `is_late` is True, the
+    operators left run whole.
     """
     count = len(groups.operators)
-    fewest: list[float] = [0, *[inf] * count]
+    fewest: list[tuple[float, float]] = [(0, 0), *[(inf, inf)] * count]
     chosen: list[FusedGroup | None] = []
     last_large = -1  # the last operator that does not fit whole: useful groups contain one
+
+    def cost_of(group: FusedGroup) -> tuple[float, float]:
+        fits, (spilled, tiles) = group.peak_bytes <= capacity_bytes, fewest[group.first]
+        return (spilled + group.spilled_bytes * may_spill, tiles + group.tiles) if fits or may_spill else (inf, inf)
+
     for stop in range(1, count + 1):
-        best: FusedGroup | None = groups.whole(stop - 1)
-        if best is not None and (best.peak_bytes > capacity_bytes or not groups.fits_whole(stop - 1)):
-            best, last_large = None, stop - 1
-        else:
-            fewest[stop] = fewest[stop - 1] + 1
+        whole, best = groups.whole(stop - 1), None
+        if whole.peak_bytes > capacity_bytes or not groups.fits_whole(stop - 1):
+            last_large = stop - 1
+        if groups.fits_whole(stop - 1) and (cost := cost_of(whole)) < fewest[stop]:
+            fewest[stop], best = cost, whole
 
         def is_useful(first: int, tiles: int, stop: int = stop, last_large: int = last_large) -> bool:
-            fits = groups.live_bytes[first] <= capacity_bytes
-            return first <= last_large and fits and fewest[first] + tiles < fewest[stop]
+            fits = may_spill or groups.live_bytes[first] <= capacity_bytes
+            return first <= last_large and fits and (fewest[first][0], fewest[first][1] + tiles) < fewest[stop]
 
         for axis in groups.axes(stop - 1) if last_large >= 0 and not is_late() else ():
             for tile in tile_sizes(groups, stop - 1, axis):
                 for group in groups.ending_at(stop, axis, tile, is_useful):
-                    tiles = fewest[group.first] + group.tiles
-                    if group.peak_bytes <= capacity_bytes and tiles < fewest[stop]:
-                        fewest[stop], best = tiles, group
+                    if (cost := cost_of(group)) < fewest[stop]:
+                        fewest[stop], best = cost, group
         chosen.append(best)
-    return None if fewest[count] == inf else _path(chosen)
+    return None if fewest[count][0] == inf else _path(chosen)
 
 
 @dataclass

@@ -32,9 +32,9 @@ def tilings(
 ) -> Iterator[NetworkTiling]:
     """Yield tilings: for the least peak, or in few tiles for the capacity and, if that does not pack, for less.
 
-    If no tiling fits the capacity without spills, those of least peak are the only ones. Tilings that recompute up to
-    the share `most_again` of the network's multiply-accumulates are tried where they need less than all others, and
-    where others do not fit. Once `is_late` returns True, the search leaves operators whole.
+    If no tiling fits the capacity without spills, one with few spills precedes those of least peak. Tilings that
+    recompute up to the share `most_again` of the network's multiply-accumulates are tried where they need less than all
+    others, and where others do not fit. Once `is_late` returns True, the search leaves operators whole.
     """
     groups = FusedGroups(problem, counted_geometries(problem, is_model=is_model))
     least = tiling_of(groups, groups_of_least_peak(groups, is_late))
@@ -43,6 +43,8 @@ def tilings(
     recomputing = list(_recomputing(groups, least.peak_bytes, high, most_again, is_late))
     is_needed = high < least.peak_bytes
     yield from (one for one in recomputing if is_needed and one.peak_bytes <= high)
+    if is_needed and (spilling := groups_of_few_tiles(groups, capacity, is_late, may_spill=True)) is not None:
+        yield tiling_of(groups, spilling)
     high = max(high, least.peak_bytes)
     for limit in dict.fromkeys((high, (least.peak_bytes + high) // 2, least.peak_bytes)):
         found = groups_of_few_tiles(groups, limit, is_late)
