@@ -30,6 +30,7 @@ from support.random_schedules import (
     assert_bound_holds,
     assert_values_are_equal,
     factors_case,
+    grouped_case,
     heads_case,
     matrix_case,
     parts_case,
@@ -90,12 +91,25 @@ def test_tiles_of_parts_of_rows_are_what_the_verifier_derives(seed: int) -> None
         assert_values_are_equal(network, with_all_parameters(tiles, network))
 
 
-OF_MATRICES = [matrix_case, partial(heads_case, is_tiny=True), parts_case, factors_case]
+@pytest.mark.parametrize("seed", series(range(400), 24))
+def test_tiles_of_repeated_heads_are_what_the_verifier_derives(seed: int) -> None:
+    network = grouped_case(seed).network
+    for tiles in tiles_that_agree(network, seed, 12):
+        assert_values_are_equal(network, with_all_parameters(tiles, network))
+
+
+OF_MATRICES = [
+    matrix_case,
+    partial(heads_case, is_tiny=True),
+    parts_case,
+    factors_case,
+    partial(grouped_case, is_tiny=True),
+]
 
 
 @pytest.mark.parametrize("objective", ["traffic", "energy"])
 @pytest.mark.parametrize("seed", series(range(120), 4))
-@pytest.mark.parametrize("made", OF_MATRICES, ids=["matrices", "heads", "parts", "factors"])
+@pytest.mark.parametrize("made", OF_MATRICES, ids=["matrices", "heads", "parts", "factors", "repeated"])
 def test_no_schedule_of_matrices_is_below_the_bound(made: Callable[[int], Case], seed: int, objective: str) -> None:
     assert_bound_holds(made(seed), objective)
 

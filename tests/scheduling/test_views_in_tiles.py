@@ -132,7 +132,8 @@ def test_a_parameter_that_is_seen_along_the_channels_is_cut_along_them(tmp_path:
     assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
 
 
-def test_a_product_of_repeated_heads_runs_in_tiles_of_its_group(tmp_path: Path) -> None:
+@pytest.mark.parametrize("columns", [0, 1, 3, 4])
+def test_a_product_of_repeated_heads_runs_in_tiles_of_its_group(columns: int, tmp_path: Path) -> None:
     """As grouped-query attention is exported: each head of keys and values serves two heads of queries."""
     nodes = [
         make_node("Unsqueeze", ["k", "axis"], ["k5"]),
@@ -140,7 +141,8 @@ def test_a_product_of_repeated_heads_runs_in_tiles_of_its_group(tmp_path: Path) 
         make_node("Reshape", ["ke", "heads"], ["k4"]),
         make_node("Transpose", ["k4"], ["kt"], name="turned", perm=[0, 1, 3, 2]),
         make_node("MatMul", ["q", "kt"], ["s"], name="scores"),
-        make_node("Softmax", ["s"], ["p"], name="softmax"),
+        make_node("Cast", ["s"], ["c"], name="same", to=onnx.TensorProto.FLOAT),
+        make_node("Softmax", ["c"], ["p"], name="softmax"),
         make_node("Unsqueeze", ["v", "axis"], ["v5"]),
         make_node("Expand", ["v5", "repeated"], ["ve"], name="values"),
         make_node("Reshape", ["ve", "heads"], ["v4"]),
@@ -148,8 +150,11 @@ def test_a_product_of_repeated_heads_runs_in_tiles_of_its_group(tmp_path: Path) 
     ]
     sizes = [integers("axis", [2]), integers("repeated", [1, 2, 2, 5, 3]), integers("heads", [1, 4, 5, 3])]
     inputs = [value("q", [1, 4, 6, 3]), value("k", [1, 2, 5, 3]), value("v", [1, 2, 5, 3])]
-    group = ScheduledStack(("turned", "scores", "softmax", "context"), Tiling(1, 2, OverlapMode.RECOMPUTE))
-    stacks = (ScheduledStack(("keys",)), ScheduledStack(("values",)), group)
+    group = ScheduledStack(("turned", "scores", "same", "softmax", "context"), Tiling(1, 2, OverlapMode.RECOMPUTE))
+    stacks: tuple[ScheduledStack, ...] = (ScheduledStack(("keys",)), ScheduledStack(("values",)), group)
+    if columns:
+        operators = ("keys", "turned", "scores", "same", "softmax", "values", "context")
+        stacks = (ScheduledStack(operators, Tiling(columns, 2, OverlapMode.RECOMPUTE)),)
     assert_groups_run(model(nodes, inputs, ["o"], sizes), stacks, tmp_path)
 
 

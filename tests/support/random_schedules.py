@@ -185,6 +185,38 @@ def heads_case(seed: int, *, is_tiny: bool = False) -> Case:
     return _case(f"heads{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
 
 
+def grouped_case(seed: int, *, is_tiny: bool = False) -> Case:
+    """Return parts of a grouped-query attention: Expands repeat the heads of keys and values; Casts copy matrices.
+
+    A tiny case has 2 or 3 operators.
+    """
+    chance = Random(f"grouped {seed}")
+    heads, times = chance.choice(((1, 2), (2, 1), (1, 3)) if is_tiny else ((1, 2), (2, 2), (1, 3), (2, 1), (2, 3)))
+    depth, batch = chance.randint(1, 2), 1 if is_tiny else chance.choice((1, 1, 2))
+    made = _Heads(chance, (batch, heads * times, chance.randint(1, 3), depth))
+    keys, part = chance.randint(1, 3), chance.choice(("scores", "context", "all", "all"))
+    left = "x"
+    if not is_tiny and chance.random() < 0.5:
+        left = made.step("Cast", [left], made.shape, {"to": 1})
+    if is_tiny or part != "context":
+        is_turned = not is_tiny and chance.random() < 0.7
+        made.shapes["k"] = (batch, heads, keys, depth) if is_turned else (batch, heads, depth, keys)
+        right = made.repeated("k", times)
+        if is_turned:
+            right = made.step("Transpose", [right], made.turned(right, (0, 1, 3, 2)), {"perm": [0, 1, 3, 2]})
+        left = made.multiply(left, right)
+        if chance.random() < 0.5:
+            left = made.step("Cast", [left], made.shapes[left], {"to": 1})
+        if not is_tiny and chance.random() < 0.7:
+            left = made.step("Softmax", [left], made.shapes[left], {"axis": -1})
+    if not is_tiny and part != "scores":
+        made.shapes["v"] = (batch, heads, made.shapes[left][-1], depth)
+        made.multiply(left, made.repeated("v", times))
+    one, capacity = chance.choice((_register(chance, ("weight",), (4,)), None)), chance.choice((8, 12, 16, 24, 32))
+    array = {chance.choice("KC"): 2}
+    return _case(f"grouped{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
+
+
 def _small_case(name: str, chance: Random, kinds: Sequence[str], counts: tuple[int, int]) -> Case:
     side = chance.choice((1, 2, 4, 6))
     made = _Made(chance, (1, chance.choice((4, 8, 12)), side, chance.choice((1, side))))
@@ -397,6 +429,12 @@ class _Heads(_Matrices):
         self.shapes[f"m{at}"] = shape
         sources = [source, f"m{at}"] if self.chance.random() < 0.7 else [f"m{at}", source]
         return self.step("Add", sources, self.shapes[source], {})
+
+    def repeated(self, source: str, times: int) -> str:
+        """Append an Expand that repeats each head."""
+        batch, heads, rows, columns = self.shapes[source]
+        seen: Fields = {"seen_shapes": [[batch, heads, 1, rows, columns]]}
+        return self.step("Expand", [source], (batch, heads * times, rows, columns), seen)
 
     def project(self, source: str) -> None:
         """Append a product of rows whose heads are put together."""

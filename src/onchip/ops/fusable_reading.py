@@ -42,6 +42,7 @@ from onchip.ops.layers_of import (
     precise,
     reduces_rows,
     shapes_of,
+    times_repeated,
     why_without_nest,
     works_on_rows,
 )
@@ -568,6 +569,12 @@ class FusableReading:
             return self._of_each_row(operator)
         if self.shown.layout is Layout.MATRIX and moves_in_rows(self.graph, operator):
             return self._without_nest(operator, [self.shown.seen[name] for name in operator.inputs])
+        if self.shown.layout is Layout.MATRIX and (times := times_repeated(self.graph, operator)):
+            sight = self._only_input(operator)
+            is_same = sight.columns == _PIXEL
+            return self._without_nest(
+                operator, [replace(sight, columns=replace(_PIXEL, repeat=times)) if is_same else sight]
+            )
         if self.all_in_tiles and self.shown.layout is Layout.IMAGE and moves_channels(self.graph, operator):
             return self._without_nest(operator, (self._only_input(operator),))
         layer, output = self._nest(operator, operator.name), self.shown.map(operator.outputs[0])

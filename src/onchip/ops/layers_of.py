@@ -12,7 +12,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
-from onchip.ir.operator import KEY_SLICE, RIGHT, SEEN_SHAPES, VIEWS, WEIGHT_FACTOR, Operator
+from onchip.ir.operator import KEY_SLICE, RIGHT, SEEN_PARAMETER_SHAPES, SEEN_SHAPES, VIEWS, WEIGHT_FACTOR, Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor, size_in_bytes
 from onchip.ir.tile import whole_region
@@ -362,9 +362,9 @@ def works_on_rows(graph: Graph, operator: Operator) -> bool:
 
 
 def moves_in_rows(graph: Graph, operator: Operator) -> bool:
-    """Return True if a Slice leaves a part of each row of a matrix, or a Concat joins the rows of several matrices."""
+    """Return True if a Slice leaves a part of each row of a matrix, a Concat joins rows, or a Cast copies a matrix."""
     names = (*operator.inputs, *operator.outputs)
-    if operator.kind not in ("Concat", "Slice") or len(set(names)) < len(names) or len(operator.outputs) > 1:
+    if operator.kind not in ("Cast", "Concat", "Slice") or len(set(names)) < len(names) or len(operator.outputs) > 1:
         return False
     *sources, written = (graph.tensor[name].shape or () for name in names)
     if not (VIEWS | {KEY_SLICE}).isdisjoint(operator.attributes) or len(written) not in (max(MATRIX_RANKS), HEADS_RANK):
@@ -373,8 +373,24 @@ def moves_in_rows(graph: Graph, operator: Operator) -> bool:
         return False
     if operator.kind == "Slice":
         return len(sources) == 1 and paces_of(operator, sources[0], written) is not None
+    if operator.kind == "Cast":
+        return sources == [written]
     is_last = integer(operator, "axis", 0) in (-1, len(written) - 1)
     return is_last and not operator.parameters and sum(source[-1] for source in sources) == written[-1]
+
+
+def times_repeated(graph: Graph, operator: Operator) -> int:
+    """Return how many times in a row an Expand writes each head of a matrix; 0 for any other operator."""
+    if operator.kind != "Expand" or len(operator.inputs) != 1 or len(operator.outputs) != 1:
+        return 0
+    if not (VIEWS - {SEEN_SHAPES, SEEN_PARAMETER_SHAPES}).isdisjoint(operator.attributes):
+        return 0
+    source, written = (graph.tensor[name].shape or () for name in (operator.inputs[0], operator.outputs[0]))
+    if not len(source) == len(written) == HEADS_RANK or written[1] % source[1]:
+        return 0
+    batch, heads, *matrix = source
+    is_in_a_row = shapes_as_read(operator, [source])[0] == (batch, heads, 1, *matrix) or heads == 1
+    return written[1] // heads if is_in_a_row and written == (batch, written[1], *matrix) else 0
 
 
 def reduces_rows(graph: Graph, operator: Operator) -> bool:

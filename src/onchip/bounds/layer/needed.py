@@ -23,7 +23,14 @@ from onchip.ir.operator import SEEN_SHAPES, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape, integers
 from onchip.ops.fusable import HEADS_RANK, MATRIX_RANKS, OF_IMAGES, OF_MATRICES, Layout, pixels_of
-from onchip.ops.layers_of import WITHOUT_NEST, multiplies_matrices, multiplies_rows, works_on_rows
+from onchip.ops.layers_of import (
+    WITHOUT_NEST,
+    moves_in_rows,
+    multiplies_matrices,
+    multiplies_rows,
+    times_repeated,
+    works_on_rows,
+)
 from onchip.ops.nests import LOOKUPS
 from onchip.ops.views import RESIZES, SAME_ELEMENTS, Pace, moves_channels, paces_of, spans_read
 
@@ -218,7 +225,8 @@ def runs_alone(graph: Graph, operator: Operator, nests: tuple[Layer, ...]) -> bo
     if written is None or len(operator.outputs) > 1 or operator.kind in VIEWS:
         return False
     is_layer = operator.kind in JOINS or bool(nests) or operator.kind not in WITHOUT_NEST
-    is_layer = is_layer or works_on_rows(graph, operator)
+    is_layer = is_layer or works_on_rows(graph, operator) or moves_in_rows(graph, operator)
+    is_layer = is_layer or times_repeated(graph, operator) > 0
     is_layer = is_layer or moves_channels(graph, operator) or is_view(graph, operator)
     return len(written) not in (*MATRIX_RANKS, _MAP_RANK) or not is_layer
 

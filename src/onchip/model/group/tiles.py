@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onchip.ir.layer import Layer
 from onchip.ops.fusable import FeatureMap, FusableLayer, Layout, Read, ReadExtent, Stack, TileClass, TiledAxis
@@ -166,4 +166,9 @@ def _layer(fusable: FusableLayer, rows: TileClass, columns: TileClass, at: int, 
     tile = rows.maps[output.name].computed, columns.maps[output.name].computed
     down, across = rows.reads[at][0], columns.reads[at][0]
     padding = (down.zeros_before, across.zeros_before, down.zeros_after, across.zeros_after)
-    return layer_of_tile(fusable.layer, (output.rows, output.columns), tile, (0, 0, 0, 0) if stored else padding)
+    own = layer_of_tile(fusable.layer, (output.rows, output.columns), tile, (0, 0, 0, 0) if stored else padding)
+    if output.layout is not Layout.MATRIX or not own.has_weight or own.k * own.c == 1:
+        return own
+    # A product of rows: with a matrix of weights for each head, heads are groups.
+    heads = own.q if fusable.weight_is_a_map else 1
+    return replace(own, n=own.n * own.p * own.q // heads, g=own.g * heads, p=1, q=1)

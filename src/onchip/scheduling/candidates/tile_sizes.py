@@ -90,7 +90,7 @@ class TilingList:
             column = max(at for at, size in enumerate(self.columns) if size <= width or not at)
             fitting = [at for at, size in enumerate(self.rows) if size * self.columns[column] <= most_pixels]
             yield column, max(fitting, default=0), mode
-            if not column or max(fitting, default=0) == len(self.rows) - 1:
+            if not column or max(fitting, default=-1) == len(self.rows) - 1:
                 return
             width = min(self.columns[column] // TIMES_AS_NARROW, self.columns[column - 1])
 

@@ -31,7 +31,7 @@ from onchip.ops.fusable import (
     ranges_of_pixels,
     region_of_pixels,
 )
-from onchip.ops.layers_of import largest_first, multiplies_matrices
+from onchip.ops.layers_of import largest_first, multiplies_matrices, times_repeated
 from onchip.ops.views import paces_of, region_read, seen_region, spans_in
 from onchip.transform.groups.bands import (
     EmittedParts,
@@ -201,6 +201,8 @@ def _region_of_matrix(graph: Graph, operator: Operator, name: str, computed: tup
     shape = shapes_as_read(operator, [graph.tensor[each].shape or () for each in operator.inputs])[at]
     sizes, written = (pixels_of(one, Layout.MATRIX) for one in (shape, graph.tensor[operator.outputs[0]].shape or ()))
     rows, columns = (own if size == of else (0, size) for own, size, of in zip(computed, sizes, written, strict=True))
+    if times := times_repeated(graph, operator):
+        shape, columns = stored, (computed[1][0] // times, (computed[1][1] - 1) // times + 1)
     if at == 1 and multiplies_matrices(graph, operator):
         rows = (0, shape[-2])
     region = region_of_pixels(whole_region(shape), rows, columns, Layout.MATRIX)

@@ -74,6 +74,8 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return _beside(inputs, _padded(operator, first, output, region))
         case "Resize" | "Upsample" if len(first) == len(output) and SEEN_SHAPES not in operator.attributes:
             return _beside(inputs, _resized(operator, first, output, region))
+        case "Expand":
+            return (_repeated(operator, first, output, region),)
         case "Transpose":
             return (_reordered(operator, first, output, region),)
         case "Concat":
@@ -246,6 +248,22 @@ def _resized(operator: Operator, source: Shape, output: Shape, region: Region) -
         raise LookupError("mode")
     times = [after // size for size, after in zip(source, output, strict=True)]
     return tuple((start // each, (stop - 1) // each + 1) for (start, stop), each in zip(region, times, strict=True))
+
+
+def _repeated(operator: Operator, source: Shape, output: Shape, region: Region) -> Region:
+    """Return the region of an Expand that repeats each of several heads equally often, one head after the other.
+
+    Raises LookupError unless the operator reads a dimension of one element behind the heads, or there is one head.
+    """
+    if len(source) != 4 or len(output) != 4 or output[1] % source[1]:
+        raise LookupError("shape")
+    batch, heads, *matrix = source
+    if output != (batch, output[1], *matrix) or (
+        heads > 1 and _shape_seen(operator, source) != (batch, heads, 1, *matrix)
+    ):
+        raise LookupError("seen_shapes")
+    times = output[1] // heads
+    return (region[0], (region[1][0] // times, (region[1][1] - 1) // times + 1), *region[2:])
 
 
 def _joined(operator: Operator, inputs: Sequence[Shape], output: Shape, region: Region) -> Needs:
