@@ -98,7 +98,8 @@ def run(arguments: Sequence[str], seconds_ago: float = 0.0) -> int:
     except KeyboardInterrupt:
         refusal = StoppedError("interrupted")
     except OSError as error:  # without a file name: help could not be printed
-        refusal = stream_error(error) if error.filename is None else _unreadable(error)
+        unreadable = InputError(error.strerror or str(error), file=str(error.filename))
+        refusal = stream_error(error) if error.filename is None else unreadable
     except MemoryError:
         refusal = InputError(
             "the command needs more memory than is available", expected="a smaller input, or more memory"
@@ -135,10 +136,6 @@ def _end_of_question(error: OpenDimensionsError, arguments: Sequence[str]) -> in
     more = {"open_dimensions": open_dimensions, "command": command}
     write_error(error, as_json="--json" in arguments, more=more)
     return code_of_refusal(error)
-
-
-def _unreadable(error: OSError) -> InputError:
-    return InputError(error.strerror or str(error), file=str(error.filename))
 
 
 def _end_of_defect(error: Exception, arguments: Sequence[str]) -> int:

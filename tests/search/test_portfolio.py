@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from math import inf
 
@@ -191,6 +192,43 @@ def test_pieces_count_as_many_nodes_as_they_yield() -> None:
     stop = Portfolio(Incumbent[int](run), [Stepped("pieces", Incumbent[int](run), run, steps)], Budget(run)).solve()
 
     assert (len(done), stop) == (4, Stop.NODE_LIMIT)
+
+
+def test_pieces_count_as_many_nodes_as_milliseconds_if_time_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, spent = [0.0], {5.0: 0.0, 1 / 128: 0.0}
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    run = Run(deadline=Deadline.after(100.0))
+    incumbent = Incumbent[int](run)
+
+    def stepped(seconds: float) -> Stepped:
+        def pieces(_turn: Stepped) -> Iterator[float | None]:
+            while True:
+                now[0] += seconds
+                spent[seconds] += seconds
+                yield None if seconds > 1 else 1_000.0
+
+        return Stepped(str(seconds), incumbent, run, pieces)
+
+    slow, fast = map(stepped, spent)
+    assert (slow.step(1_000.0), fast.step(1_000.0)) == (5_000.0, 1_000.0)
+
+    assert Portfolio(incumbent, [slow, fast], Budget(run)).solve() is Stop.TIME_LIMIT
+    assert spent[5.0] == pytest.approx(50.0, rel=0.25)
+
+
+def test_the_turns_of_a_portfolio_may_be_pieces_of_a_strategy() -> None:
+    run = Run(Limits(node_limit=40))
+    incumbent = Incumbent[int](run)
+    inner = Portfolio(incumbent, [Counted(incumbent), Counted(incumbent, end=7)], Budget(run))
+
+    def steps(_turn: Stepped) -> Iterator[float]:
+        yield from inner.turns()
+
+    other = Counted(incumbent)
+    outer = Portfolio(incumbent, [Stepped("inner", incumbent, run, steps), other], Budget(run))
+    assert outer.solve() is Stop.NODE_LIMIT
+    assert sum(one.nodes for one in inner.strategies if isinstance(one, Counted)) + other.nodes == 40
+    assert 10 <= other.nodes <= 30
 
 
 def test_a_strategy_waits_until_it_is_ready_and_then_makes_up_for_nothing() -> None:

@@ -60,7 +60,8 @@ def pack_buffers(
     table, problem = _packing_problem(buffers, capacity_bytes, options.alignment_bytes)
     has_memories = bool(memories or table.memories or table.together or table.apart)
     outcome: PackedOutcome
-    with start(limits, _before_checking(deadline)) as run:
+    checking = CHECKING_TO_READING * deadline.seconds
+    with start(limits, deadline.within(deadline.seconds_left - checking)) as run:
         if has_memories or options.together or options.apart or options.splits:
             outcome, violations = _in_memories(table, problem, memories, options, run)
         elif options.overflow and capacity_bytes is not None:
@@ -169,11 +170,6 @@ def _static_problem(
         single.buffers, tuple(pools), tuple(costs), groups(together, "together"), groups(apart, "apart")
     )
     return problem, (*names, None) if options.overflow else tuple(names)
-
-
-def _before_checking(deadline: Deadline) -> Deadline:
-    """Return the deadline less the time for verifying and writing, estimated from the reading time."""
-    return deadline.within(deadline.seconds_left - CHECKING_TO_READING * deadline.seconds)
 
 
 @phase("reading")

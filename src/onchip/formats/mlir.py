@@ -240,7 +240,7 @@ def _allocated(lines: Sequence[str], first: int, end: int) -> Iterator[Allocated
     for at in range(first, end):
         match = _ALLOC.match(lines[at])
         size = None if match is None else _bytes_of(match["type"])
-        if match is None or size is None or not _is_at_top(lines, first, at):
+        if match is None or size is None or sum(_depth(line) for line in lines[first:at]) != 0:
             continue
         aliases, last, frees, leaves = {match["name"]}, at, list[int](), False
         for line in range(at + 1, end):
@@ -263,10 +263,6 @@ def _allocated(lines: Sequence[str], first: int, end: int) -> Iterator[Allocated
         yield AllocatedMemref(
             at, match["indent"], match["name"], match["type"], attributes, space, buffer, tuple(frees)
         )
-
-
-def _is_at_top(lines: Sequence[str], first: int, at: int) -> bool:
-    return sum(_depth(line) for line in lines[first:at]) == 0
 
 
 def _bytes_of(memref: str) -> int | None:

@@ -175,10 +175,5 @@ def product_of(operator: Operator, source: Shape, weight: Shape, written: Shape,
     is_weight_transposed = layouts[-1] if is_model else layouts[0]
     if not is_flat:
         return Product(is_source_transposed, is_weight_transposed, False, len(source) - 1, 1)
-    unit = _first_above_one(source)
+    unit = next((index for index in range(1, len(source)) if source[index] > 1), 1)
     return Product(False, is_weight_transposed, True, unit, prod(source[unit + 1 :]))
-
-
-def _first_above_one(shape: Sequence[int]) -> int:
-    """Return the first dimension after dimension 0 with more than one element, or 1."""
-    return next((index for index in range(1, len(shape)) if shape[index] > 1), 1)

@@ -250,7 +250,7 @@ class PlanIncumbent(incumbent.Incumbent[Plan]):
         self.schedule: OperatorSchedule | None = None
         self._offsets_bytes: tuple[int, ...] = ()
         known = run.warm_start
-        if known is not None and known.is_of(indexed.problem):
+        if known is not None and known.problem is indexed.problem:
             self.raise_bound(known.lower_bound)
             if known.plan is not None and known.value is not None:
                 self.keep(known.plan, known.value, "known before")

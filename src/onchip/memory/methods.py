@@ -79,7 +79,8 @@ class Method:
             yield UsageError(what, place="minimize", expected="a network without state, or another objective")
         is_sharing = problem.graph.shares_bytes
         if is_sharing and not self.shares_bytes:
-            what, able = f"method {self.name!r} lets no tensors share bytes", ", ".join(_names_of_those_that_share())
+            what = f"method {self.name!r} lets no tensors share bytes"
+            able = ", ".join(f"`method='{name}'`" for name, method in METHODS.items() if method.shares_bytes)
             yield UsageError(what, place="share", expected=f"`share='none'`, or {able}")
         elif is_sharing and problem.placement is Placement.STATIC:
             what = "tensors with static addresses cannot share bytes"
@@ -191,10 +192,6 @@ METHODS: Mapping[str, Method] = {
         ),
     )
 }
-
-
-def _names_of_those_that_share() -> tuple[str, ...]:
-    return tuple(f"`method='{name}'`" for name, method in METHODS.items() if method.shares_bytes)
 
 
 METHOD_PLUGINS: Final = PluginGroup[[], Method]("onchip.methods", Method)

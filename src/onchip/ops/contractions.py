@@ -216,7 +216,8 @@ def reduction(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
     if kept is None:
         layer = Layer(g=prod(output), c=prod(source) // prod(output), has_weight=False)
         return OperatorEntry(factors=factors, stated={"": layer})
-    write, reads, longest = along(output, "G"), along(source, "C"), longest_reduced(source, kept)
+    write, reads = along(output, "G"), along(source, "C")
+    longest = max((at for at in range(len(source)) if at not in kept), key=lambda at: source[at], default=None)
     read = tuple(write[kept[at]] if at in kept else one for at, one in enumerate(reads))
     operands = {0: write, 1: read, **{at: unknown(shape) for at, shape in enumerate(shapes[2:], 2)}}
     in_parts = longest is not None and operator.kind in SUMMED | COMPARED | MULTIPLIED
@@ -234,11 +235,6 @@ def kept_dimensions(operator: Operator, source: Shape, written: Shape) -> dict[i
     places = [at for at in range(len(source)) if at not in reduced]
     is_known = [source[at] for at in places] == list(written)
     return {at: axis for axis, at in enumerate(places)} if is_known else None
-
-
-def longest_reduced(source: Shape, kept: Mapping[int, int]) -> int | None:
-    """Return the longest reduced dimension, along which a reduction may be split; None if it reduces none."""
-    return max((at for at in range(len(source)) if at not in kept), key=lambda at: source[at], default=None)
 
 
 def einsum(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:

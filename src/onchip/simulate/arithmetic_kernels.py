@@ -106,7 +106,7 @@ class ArithmeticKernels:
         is_paced = keeps_a_pace(original, graph)
         geometry = None if is_paced else geometry_of(original, graph, is_model=False)
         is_known = is_paced or geometry is not None
-        if not is_known or not _has_arithmetic(graph):
+        if not is_known or any(tensor.bits not in ELEMENTS for tensor in graph.tensors):
             return self._run_made_up(operator, tile, original, graph, operands)
         tile = tile or tile_of(graph, operator)
         names = (*tile.inputs, *tile.parameters)
@@ -268,10 +268,6 @@ def _bases(graph: Graph) -> dict[str, Tensor]:
             shapes[one.whole], some[one.whole] = (), graph.tensor.get(one.part) or some[one.part]
         shapes |= {name: shape for name, shape in tile.shape.items() if name in shapes}
     return {name: Tensor.of_shape(name, shapes[name], tensor.bits or 0, tensor.role) for name, tensor in some.items()}
-
-
-def _has_arithmetic(graph: Graph) -> bool:
-    return all(tensor.bits in ELEMENTS for tensor in graph.tensors)
 
 
 def keeps_a_pace(operator: Operator, graph: Graph) -> bool:

@@ -324,7 +324,7 @@ class LatencyBounds:
         that begin after the band count: an earlier reader does not wait for a later load of the same tensor.
         """
         follows = sum(self.ways.operators[each].least_cycles for each in border.after)
-        follows += sum(self.ways.operators[each].least_band_cycles for each in border.partly_after)
+        follows += sum(min(self.ways.operators[each].cycles.values()) for each in border.partly_after)
         latency, waited_for = min(ends.values()) + follows + self._last_store, self._waited_for(border)
         if not waited_for:
             return latency, 0

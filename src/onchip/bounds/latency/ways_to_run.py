@@ -44,11 +44,6 @@ class OperatorWays:
         """Return the least total cycles of all bands, over the numbers of parts."""
         return min(parts * cycles for parts, cycles in self.cycles.items())
 
-    @property
-    def least_band_cycles(self) -> int:
-        """Return the least cycles of one band."""
-        return min(self.cycles.values())
-
 
 @dataclass(frozen=True)
 class WaysToRun:

@@ -159,7 +159,7 @@ class _Relaxing:
                 self._add_without_nest(operator)
             elif self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT:
                 self.without_nest_pj += self._to_dram_pj(self.graph.tensor[operator.outputs[0]])
-        inputs = [self._needed_bits(tensor) for tensor in self.graph.with_role(Role.INPUT)]
+        inputs = [ceil(_bits(one) * self._needed[one.name].share(one)) for one in self.graph.with_role(Role.INPUT)]
         read_bits = sum(inputs) + sum(self.parameter_bits.values())
         written_bits = sum(map(_bits, self.graph.with_role(Role.OUTPUT)))
         return Relaxation(
@@ -306,9 +306,6 @@ class _Relaxing:
 
     def _holding(self, operand: Operand) -> list[str]:
         return [level.memory.name for level in self._rates.addressed if operand in level.memory.holds]
-
-    def _needed_bits(self, tensor: Tensor) -> int:
-        return ceil(_bits(tensor) * self._needed[tensor.name].share(tensor))
 
     def _to_dram_pj(self, tensor: Tensor) -> float:
         return _bits(tensor) * self._pj_of_a_bit(Direction.WRITE)

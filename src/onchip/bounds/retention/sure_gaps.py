@@ -268,14 +268,10 @@ def groups_of_uses(
         else:
             groups.append(1 << use)
         last_step = step_of[use]
-        while len(groups) > 1 and not _is_after(groups[-1], groups[-2], precedence):
+        while len(groups) > 1 and any(groups[-2] & ~precedence.before[one] for one in bits(groups[-1])):
             last = groups.pop()
             groups[-1] |= last
     return groups
-
-
-def _is_after(group: int, earlier: int, precedence: Precedence) -> bool:
-    return all(precedence.before[use] & earlier == earlier for use in bits(group))
 
 
 @dataclass(frozen=True, slots=True)

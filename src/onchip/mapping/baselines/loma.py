@@ -150,7 +150,8 @@ def filled_orders(
     tiles = tiles_of(joined(unrolled.turns, limit, order))
     executed = problem.layer if accounting.counts_from_bounds else problem.layer.padded_to(unrolled.bounds)
     orders = _orders_of(problem, unrolled, tiles, TileElements(executed, tiles, accounting, has_stored_room))
-    size = min(ROWS, _number_of_orders(tiles))
+    number_of_orders = factorial(sum(tiles.counts)) // prod(map(factorial, tiles.counts))
+    size = min(ROWS, number_of_orders)
     rows = rows_for(problem, unrolled, sum(tiles.counts), size)
     count = size
     while count == size:
@@ -247,10 +248,6 @@ def last_apart(problem: LayerProblem, along: str) -> int:
         if level in keepers and level.serves is not None and along not in level.serves
     ]
     return max(apart, default=-1)
-
-
-def _number_of_orders(tiles: Tiles) -> int:
-    return factorial(sum(tiles.counts)) // prod(factorial(count) for count in tiles.counts)
 
 
 class FrontOfRows:

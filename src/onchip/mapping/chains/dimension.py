@@ -118,7 +118,7 @@ def thinned(starts: tuple[int, ...], own: Units, coarseness: float) -> tuple[int
 @lru_cache(maxsize=1 << 10)
 def idle_turns(bound: int, units: Units) -> tuple[int, ...]:
     """Return the possible temporal iterations of a loop that leaves units idle at some position (one unrolling)."""
-    outermost = _least_outermost(units)
+    outermost = min((_least_part(size) for size in units.sizes or (units.most,) if size > 1), default=2)
     most = (bound - 1) * outermost // (units.most * (outermost - 1))
     return tuple(
         turns
@@ -145,11 +145,6 @@ def _most_missing(bound: int, units: Units, executed: int, inside: int) -> int:
     """Return the maximum number of indices that a position misses, in the part that misses the fewest."""
     beyond = units.most * executed - (executed - inside) - bound
     return max(min(beyond, (units.most * executed - bound) * inside // executed), 0)
-
-
-def _least_outermost(units: Units) -> int:
-    """Return the minimum number of iterations of an outermost spatial loop."""
-    return min((_least_part(size) for size in units.sizes or (units.most,) if size > 1), default=2)
 
 
 def _least_part(number: int) -> int:

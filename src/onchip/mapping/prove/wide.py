@@ -369,7 +369,7 @@ class _EvenMappings(Strategy):
             self._begin()
         if self._mapper is None:
             return 0.0
-        before, known, counts_nodes = self._mapper.nodes, self._mapper.answer, Budget(self._owner.run).counts_nodes
+        before, known, counts_nodes = self._mapper.nodes, self._mapper.answer, self._owner.run.counts_nodes
         if self._mapper.go_on(self.run, inf if counts_nodes else nodes):
             self.end()
         elif self._mapper.answer is not None and self._mapper.answer != known:

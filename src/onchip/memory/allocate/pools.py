@@ -326,7 +326,9 @@ class MemorySearch:
             chosen = self._model.solve(turn.run)
             if chosen.status is Status.INFEASIBLE:
                 self._incumbent.is_infeasible = self._incumbent.value is None and not self._open
-                self._least_of_model = max(self._least_of_model, sum(map(self._dearest, self._buffers)))
+                problem = self._problem
+                most = sum(max(problem.cost(one, at) for at in problem.costs[one]) for one in self._buffers)
+                self._least_of_model = max(self._least_of_model, most)
                 if not self._incumbent.is_infeasible:
                     self._raise_bound()
                 return
@@ -409,9 +411,6 @@ class MemorySearch:
         """Return the cheapest memory without a capacity that may hold a buffer, or OUTSIDE."""
         costs = self._problem.costs[index]
         return min((memory for memory in costs if memory not in self._held), key=costs.__getitem__, default=OUTSIDE)
-
-    def _dearest(self, index: int) -> int:
-        return max(self._problem.cost(index, memory) for memory in self._problem.costs[index])
 
     @property
     def _is_filled(self) -> bool:

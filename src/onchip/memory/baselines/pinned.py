@@ -130,10 +130,6 @@ class Pins:
         room = self.indexed.views[memory].room
         return room.capacity_units - max(room.units_of_all(self._pinned_in[step][memory]) for step in steps)
 
-    def leave_room(self, steps: Iterable[int]) -> bool:
-        """True if all streamed tensors have a place in each of these steps."""
-        return all(self.places(step) is not None for step in steps)
-
     def places(self, step: int) -> Mapping[int, int] | None:
         """Map each streamed operand of a step to a scratchpad; None if they do not fit with the pinned tensors."""
         return places_of_operands(self.indexed, self.order[step], self._pinned_in[step])
@@ -231,7 +227,7 @@ def pin_where_it_fits_best(pins: Pins, tensor: int) -> None:
     found: list[tuple[int, int, int]] = []
     for memory in pins.homes(tensor):
         pins.pin(tensor, memory)
-        if pins.leave_room(pins.life(tensor)):
+        if all(pins.places(step) is not None for step in pins.life(tensor)):
             found.append((-pins.saved(tensor, memory), pins.spare_units(memory, pins.life(tensor)), memory))
         pins.unpin(tensor)
     if found:

@@ -311,7 +311,7 @@ def solve_as_paper(problem: Problem, run: Run) -> SearchResult[Plan]:
 
 def _solve(incumbent: PlanIncumbent, windows: Windows) -> None:
     indexed, run = incumbent.indexed, incumbent.run
-    if _action_count(windows) > MOST_ACTIONS or pair_steps(windows, MOST_PAIR_STEPS) > MOST_PAIR_STEPS:
+    if sum(map(len, windows.lifetimes)) > MOST_ACTIONS or pair_steps(windows, MOST_PAIR_STEPS) > MOST_PAIR_STEPS:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
         return
     paper = PaperModel(indexed, windows, run)
@@ -327,10 +327,6 @@ def _least_action_count(indexed: IndexedProblem) -> int:
     """Return a lower bound on the number of actions, which does not need the quadratic windows."""
     pairs = zip(indexed.producer, indexed.reader_lists, strict=True)
     return sum((producer >= 0) + (len(readers) > 0) for producer, readers in pairs)
-
-
-def _action_count(windows: Windows) -> int:
-    return sum(map(len, windows.lifetimes))
 
 
 def _extract(paper: PaperModel, outcome: MipOutcome) -> tuple[OperatorSchedule, tuple[int, ...]]:

@@ -70,12 +70,10 @@ class FirstRuns:
         return [
             tensor
             for tensor, reads in enumerate(self.reads)
-            if reads and reads[-1] >= step and self.born[tensor] < step and self._was_there(tensor, step)
+            if reads
+            and reads[-1] >= step > self.born[tensor]
+            and (self.born[tensor] >= 0 or reads[0] < step)  # written before, or loaded for an earlier reader
         ]
-
-    def _was_there(self, tensor: int, step: int) -> bool:
-        """True if the tensor was written before, or loaded for an earlier reader."""
-        return self.born[tensor] >= 0 or self.reads[tensor][0] < step
 
     def live_units(self) -> list[int]:
         """Return per step the units of its operands and of tensors live across it."""
@@ -221,7 +219,8 @@ class GuidedReplay:
             if one in estimates:
                 waiting.pop()
                 continue
-            missing = [other for other in self._read_lists[producer] if self._has_to_come(other)]
+            reads = self._read_lists[producer]
+            missing = [one for one in reads if one not in self._resident and self._producer[one] >= 0]
             unknown = [other for other in missing if other not in estimates]
             if unknown:
                 waiting += unknown
@@ -230,9 +229,6 @@ class GuidedReplay:
             estimates[one] = min(NEVER, self._first_runs.costs[producer] + sum(parts))
             waiting.pop()
         return estimates[tensor]
-
-    def _has_to_come(self, tensor: int) -> bool:
-        return tensor not in self._resident and self._producer[tensor] >= 0
 
     # Running
 

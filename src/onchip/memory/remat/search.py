@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from onchip.answer.result import SearchResult, Status
+from onchip.answer.result import Status
 from onchip.memory.decisions import SearchMove
 from onchip.memory.remat.replay import NEVER, FirstRuns
 from onchip.model.lifetimes.indexed import IndexedProblem, bits
@@ -371,14 +371,13 @@ class StageModel:
 
         solver = cp_model.CpSolver()
         solver.parameters.linearization_level = 2
-        result: SearchResult[tuple[frozenset[int], ...]] = solve_for_result(
-            solver, self._model, run, METHOD, lambda: self._kept_in(solver), most_work
-        )
+
+        def extract() -> tuple[frozenset[int], ...]:
+            return tuple(
+                frozenset(one for one, there in stage.items() if solver.boolean_value(there)) for stage in self._kept
+            )
+
+        result = solve_for_result(solver, self._model, run, METHOD, extract, most_work)
         if result.status is Status.INFEASIBLE:
             return StagesAnswer(0, is_infeasible=True)
         return StagesAnswer(result.lower_bound << self._shift, result.answer or ())
-
-    def _kept_in(self, solver: cp_model.CpSolver) -> tuple[frozenset[int], ...]:
-        return tuple(
-            frozenset(tensor for tensor, one in kept.items() if solver.boolean_value(one)) for kept in self._kept
-        )

@@ -257,7 +257,7 @@ class ConflictLearning:
         self._incumbent = incumbent
         self._indexed: IndexedProblem = incumbent.indexed
         self._is_the_only_order = is_the_only_order
-        self._work_left = most_work
+        self._most_work, self._work_done = most_work, 0.0
         self._master = KeptGaps(self._indexed, order)
         if incumbent.schedule is not None and incumbent.schedule.order == tuple(order):
             self._master.begin_with(incumbent.schedule)
@@ -266,14 +266,15 @@ class ConflictLearning:
         """Learn conflicts until the run has to stop or nothing is left to learn."""
         Portfolio(self._incumbent, [Stepped("conflicts", self._incumbent, run, self.rounds)], Budget(run)).solve()
 
-    def rounds(self, turn: Stepped) -> Iterator[None]:
-        """Offer the first choice that packs; raise the bound if no other order is allowed.
+    def rounds(self, turn: Stepped) -> Iterator[float]:
+        """Offer the first choice that packs; raise the bound if no other order is allowed; yield the nodes of rounds.
 
         A round that the end of the turn cuts short is repeated in the next turn.
         """
-        while self._work_left > 0 and turn.whole_run.stop is None:
-            chosen = self._master.solve(turn.run, self._work_left)
-            self._work_left -= self._master.work_done
+        while self._work_done < self._most_work and turn.whole_run.stop is None:
+            before = self._work_done
+            chosen = self._master.solve(turn.run, self._most_work - before)
+            self._work_done += self._master.work_done
             if self._is_the_only_order:
                 self._incumbent.raise_bound(chosen.lower_bound)
             cost, best = chosen.objective_value, self._incumbent.value
@@ -285,7 +286,7 @@ class ConflictLearning:
                     self._master.forbid(conflict)
             if is_final:
                 return
-            yield
+            yield max(1.0, (self._work_done - before) * STEP.work_nodes)
 
     def _offer_or_explain(self, schedule: OperatorSchedule, cost: int, run: Run) -> list[list[PlannedResidency]]:
         """Offer the schedule if it packs; otherwise return sets of residencies that have no addresses, if found."""
@@ -295,7 +296,7 @@ class ConflictLearning:
             part = schedule.in_memory(memory)
             packing = PackingOfPart(view, part, run)
             conflicts += packing.conflicts
-            self._work_left -= packing.nodes / STEP.work_nodes
+            self._work_done += packing.nodes / STEP.work_nodes
             offsets_bytes |= zip(part.residencies, packing.offsets_bytes or (), strict=False)
         if len(offsets_bytes) == len(schedule.residencies):
             placed = [offsets_bytes[residency] for residency in schedule.residencies]

@@ -171,7 +171,7 @@ class OneOrderPlanner:
             yield width / first
             last, width, layouts_left = width, PARAMS.width_growth * width, layouts_left - width
 
-    def learn(self, turn: Stepped) -> Iterator[None]:
+    def learn(self, turn: Stepped) -> Iterator[float]:
         """Learn conflicts over addresses if the order is short."""
         if len(self._order) <= PARAMS.learnable_steps and not self._is_over:
             most_work = inf if self._is_the_only_order else STEP.long_work
@@ -203,37 +203,40 @@ class AnyOrderPlanner:
         self._has_ordered = threading.Event()
         self.least_cost_in_bytes: int | None = None
 
-    def solve(self) -> None:
-        """Leave the best plan and the best bound with the incumbent."""
+    def turns(self) -> Iterator[float | None]:
+        """Leave the best plan and the best bound with the incumbent; yield the nodes of each turn of one worker."""
         first, then = {"bound of gaps": self._bound_by_gaps}, {"bound of parts": self._bound_by_parts}
         plans = {"ordering": self._find_order, "placing": self._place, "conflicts": self._learn}
         if self._run.limits.workers == 1:
-            self._share(self._run, {**first, **plans, **then})
+            yield from self._portfolio(self._run, {**first, **plans, **then}).turns()
             return
         others = replace(self._run, limits=replace(self._run.limits, workers=self._run.limits.workers - 1))
 
         def bound() -> None:
-            self._share(others, first)
+            self._portfolio(others, first).solve()
             while not self._has_ordered.wait(WATCH_EVERY_SECONDS) and self._run.stop is None:
                 pass
-            self._share(others, then)
+            self._portfolio(others, then).solve()
 
         with ThreadPoolExecutor(1) as pool:
             bounded = pool.submit(bound)
             try:
-                self._share(of_one_worker(self._run), plans)
+                self._portfolio(of_one_worker(self._run), plans).solve()
             finally:
                 self._has_ordered.set()
             bounded.result()
+        yield None
 
-    def _share(self, run: Run, steps_by_name: Mapping[str, Callable[[Stepped], Iterator[float | None]]]) -> None:
-        """Run strategies in one portfolio; all but two of them need an order."""
+    def _portfolio(
+        self, run: Run, steps_by_name: Mapping[str, Callable[[Stepped], Iterator[float | None]]]
+    ) -> Portfolio:
+        """Return strategies in one portfolio; all but two of them need an order."""
         has_ordered, first = self._has_ordered.is_set, ("bound of gaps", "ordering")
         strategies = [
             Stepped(name, self._incumbent, run, steps, is_ready=(lambda: True) if name in first else has_ordered)
             for name, steps in steps_by_name.items()
         ]
-        Portfolio(self._incumbent, strategies, Budget(run)).solve()
+        return Portfolio(self._incumbent, strategies, Budget(run))
 
     def _bound_by_gaps(self, turn: Stepped) -> Iterator[None]:
         """Bound by gaps of each tensor, then of families of tensors, then by gaps of some orders."""
@@ -326,7 +329,7 @@ class AnyOrderPlanner:
             self._incumbent.raise_bound(least_between + least_within)
             yield
 
-    def _learn(self, turn: Stepped) -> Iterator[None]:
+    def _learn(self, turn: Stepped) -> Iterator[float]:
         """Learn conflicts over addresses in a short order."""
         schedule = self._schedule
         if schedule is None or len(schedule.order) > PARAMS.short_steps:

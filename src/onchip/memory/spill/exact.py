@@ -74,12 +74,12 @@ class AddressSearch:
         run = self._incumbent.run
         Portfolio(self._incumbent, [Stepped("addresses", self._incumbent, run, self.steps)], Budget(run)).solve()
 
-    def steps(self, turn: Stepped) -> Iterator[None]:
+    def steps(self, turn: Stepped) -> Iterator[float | None]:
         """Search step by step; a turn may end after each."""
         self._try_to_pack(schedule_of_moves(self._indexed, self._moves), turn.run, "packed", STEP.short_work)
-        yield
+        yield None
         if self._is_optimal:
-            Portfolio(self._incumbent, self._strategies(turn.whole_run), Budget(turn.whole_run)).solve()
+            yield from Portfolio(self._incumbent, self._strategies(turn.whole_run), Budget(turn.whole_run)).turns()
         else:
             yield from self._conflicts(turn)
             yield from self._slack(turn)
@@ -87,12 +87,12 @@ class AddressSearch:
     def _strategies(self, run: Run) -> list[Strategy]:
         """Return the members that apply, the model last: without a time limit it waits for all others to end."""
         is_free, shares_bytes = self._indexed.problem.order is Order.FREE, self._indexed.problem.graph.shares_bytes
-        steps = {
-            "other optima": (is_free or shares_bytes) and self._other_optima,
-            "slack": (is_free or shares_bytes) and self._slack,
-            "conflicts": not shares_bytes and self._conflicts,
-        }
-        others: list[Strategy] = [Stepped(name, self._incumbent, run, one) for name, one in steps.items() if one]
+        others: list[Strategy] = []
+        if is_free or shares_bytes:
+            others.append(Stepped("other optima", self._incumbent, run, self._other_optima))
+            others.append(Stepped("slack", self._incumbent, run, self._slack))
+        if not shares_bytes:
+            others.append(Stepped("conflicts", self._incumbent, run, self._conflicts))
 
         def is_ready() -> bool:
             return run.deadline.is_set or all(one.ended_by is not None for one in others)
@@ -109,7 +109,7 @@ class AddressSearch:
                 self._try_to_pack(schedule_of_moves(self._indexed, moves), turn.run, "another optimum packed")
             yield
 
-    def _conflicts(self, turn: Stepped) -> Iterator[None]:
+    def _conflicts(self, turn: Stepped) -> Iterator[float]:
         """Find the best plan with addresses for the optimum's order; it is proven if no other order is allowed."""
         only = self._indexed.problem.order is Order.GIVEN
         if cp_sat_is_within_reach(turn.run):
@@ -271,24 +271,31 @@ class TrafficPlanner:
         self._incumbent.stopped_by = self._run.stop or found.stop
 
     def _is_worth_a_look(self) -> bool:
-        """True if the order to start from may have a much better plan than the best known."""
+        """True if the order to start from may have a much better plan than the best known, and until it is planned."""
         if self._least.is_settled or not has_countable_layouts(self._indexed):
             return False
+        if self._least.is_paused:
+            return True
         is_large = self._indexed.operator_count > self._params.large_operators
         return not self._least.has_solved_the_orders or (is_large and self._least.is_far)
 
-    def _look_ahead(self, turn: Stepped) -> Iterator[None]:
-        """Bound large graphs by their parts, and move them window by window; plan one order of small ones."""
+    def _look_ahead(self, turn: Stepped) -> Iterator[float | None]:
+        """Bound large graphs by their parts, and move them window by window; plan one order of small ones.
+
+        The search of a large graph waits meanwhile, because it will not end.
+        """
         if self._params.large_operators < self._indexed.operator_count <= ORDER_PARAMS.whole_steps:
             planner = AnyOrderPlanner(self._incumbent, turn.whole_run, self._by_distance.order)
-            planner.solve()
+            self._least.is_paused = True
+            yield from planner.turns()
+            self._least.is_paused = False
             self._least.raise_bound(self._incumbent.lower_bound)
             if planner.least_cost_in_bytes is not None:
                 self._least.keep(None, planner.least_cost_in_bytes, turn.name)
         else:
             first, run = self._by_distance, without_bound(turn.run)
             OneOrderPlanner(self._incumbent, first.order, run, is_the_only_order=False).solve(first)
-        yield
+        yield None
 
     def _is_worth_packing(self) -> bool:
         """True if the search in bytes is settled or over, or for one early attempt if addresses cost much more."""
@@ -299,13 +306,13 @@ class TrafficPlanner:
         is_dear = self._run.deadline.is_set and (self._incumbent.value or 0) > dear
         return least.is_settled or least.search_ended_by is not None or (is_dear and not self._has_packed_early)
 
-    def _find_addresses(self, turn: Stepped) -> Iterator[None]:
+    def _find_addresses(self, turn: Stepped) -> Iterator[float | None]:
         is_last = False
         while not is_last:
             moves, is_optimal = self._least.answer or (), self._least.is_proven
             is_last, self._has_packed_early = is_optimal or self._least.search_ended_by is not None, True
             yield from AddressSearch(self._incumbent, moves, is_optimal=is_optimal).steps(turn)
-            yield
+            yield None
 
     def _offer_moves(self, moves: tuple[SearchMove, ...], cost: int, phase: str) -> None:
         if self._incumbent.value is None or cost < self._incumbent.value:

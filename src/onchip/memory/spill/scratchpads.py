@@ -42,20 +42,12 @@ Room: TypeAlias = tuple[tuple[int, int], int, tuple[int, ...]]
 """What it costs and how little is left over, the scratchpad, who leaves."""
 
 
-def belady_schedule(indexed: IndexedProblem, order: Sequence[int]) -> OperatorSchedule:
-    """Return the order with places and evictions, one step after the other; addresses aside, it always fits.
-
-    Every operator must fit alone.
-    """
-    return _Placing(indexed, order, None).schedule()
-
-
-def placed_schedule(indexed: IndexedProblem, pooled: OperatorSchedule) -> OperatorSchedule:
-    """Return a schedule made for one scratchpad as large as all, with places; where there are none, more leaves."""
-    return _Placing(indexed, pooled.order, pooled).schedule()
-
-
 class _Placing:
+    """Places and evictions along an order; addresses aside, they always fit, if every operator fits alone.
+
+    `guide` is a schedule for one scratchpad as large as all: where its tensors have no place, more of them leave.
+    """
+
     def __init__(self, indexed: IndexedProblem, order: Sequence[int], guide: OperatorSchedule | None) -> None:
         self._indexed = indexed
         self._order = tuple(order)
@@ -170,7 +162,7 @@ class ScratchpadsPlanner:
             if self._is_over:
                 break
             if self._is_dynamic:
-                self._offer(belady_schedule(self._indexed, order), "farthest next use")
+                self._offer(_Placing(self._indexed, order, None).schedule(), "farthest next use")
             self._pool(order)
             self._learn(order)
         if self._indexed.problem.order is Order.FREE and not self._is_over:
@@ -198,7 +190,8 @@ class ScratchpadsPlanner:
         if self._indexed.has_one_order:
             self._incumbent.raise_bound(chosen.lower_bound + relaxed.forced_cost)
         if chosen.answer is not None and relaxed.indexed is self._indexed and not self._is_over:
-            self._offer(placed_schedule(self._indexed, chosen.answer), "guided by one scratchpad as large as all")
+            placed = _Placing(self._indexed, chosen.answer.order, chosen.answer).schedule()
+            self._offer(placed, "guided by one scratchpad as large as all")
 
     def _learn(self, order: tuple[int, ...]) -> None:
         """Plan one order, without links; its bound holds for all plans if no other order and no link exists."""

@@ -223,6 +223,7 @@ class LeastBytes(Incumbent[tuple[SearchMove, ...]]):
         self.search = BestFirstSearch(indexed, run)
         self.search_ended_by: Stop | None = None
         self.has_solved_the_orders = True
+        self.is_paused = False
         self._on_plan = on_plan
         self._on_bound = on_bound
         self._greedy_states = params.greedy_states
@@ -249,6 +250,11 @@ class LeastBytes(Incumbent[tuple[SearchMove, ...]]):
         self.raise_bound(outcome.lower_bound)
 
     @property
+    def is_open(self) -> bool:
+        """True if the strategies may go on: the minimum is not known, and nothing better has the time."""
+        return not (self.is_settled or self.is_paused)
+
+    @property
     def is_far(self) -> bool:
         """True if the search has gone on for a while, and its bound is still far below the best cost."""
         limit = self.run.deadline.limit_seconds
@@ -260,7 +266,7 @@ class LeastBytes(Incumbent[tuple[SearchMove, ...]]):
     def strategies(self, incumbent: Incumbent[Any]) -> list[Strategy]:
         """Return the strategies for a portfolio of this incumbent, or of one that follows it."""
         return [
-            Stepped("best at an order", incumbent, self.run, self._solve_orders, is_ready=lambda: not self.is_settled),
+            Stepped("best at an order", incumbent, self.run, self._solve_orders, is_ready=lambda: self.is_open),
             _Proof(incumbent, self),
             Stepped(
                 "greedy search",
@@ -286,11 +292,12 @@ class LeastBytes(Incumbent[tuple[SearchMove, ...]]):
     def _may_be_greedy(self) -> bool:
         """True if greedy searches may go on; after one without a plan, only if the proof is out of memory."""
         has_failed = self._greedy_states > self.params.greedy_states
-        return not self.is_settled and (not has_failed or self.search_ended_by is Stop.MEMORY_LIMIT)
+        return self.is_open and (not has_failed or self.search_ended_by is Stop.MEMORY_LIMIT)
 
     def _search_greedily(self, turn: Stepped) -> Iterator[float]:
         """Halve the greed while that finds plans; double the states if it does not."""
-        greed, stop = _mean_cost_of_evicting_all_an_operator_writes(self.indexed), Stop.COMPLETED
+        moved = sum(self.indexed.load_costs) + sum(self.indexed.store_costs)
+        greed, stop = max(1, moved // self.indexed.operator_count), Stop.COMPLETED
         while stop is not Stop.MEMORY_LIMIT:
             best, states = self.search.upper_bound, self._greedy_states
             run = turn.run.within(self.params.far_share * turn.run.seconds_left)
@@ -314,7 +321,7 @@ class _Proof(Strategy):
     @property
     def is_ready(self) -> bool:
         """True until the minimum cost in bytes is known."""
-        return not self._best.is_settled
+        return self._best.is_open
 
     def advance(self, nodes: float) -> float:
         """Search about `nodes` states."""
@@ -332,8 +339,3 @@ def optimal_moves(
     """Return moves of minimum cost below the upper bound, with ties broken by the seed; None if none were found."""
     bound = UNLIMITED if upper_bound is None else upper_bound
     return BestFirstSearch(indexed, run, state_limit, upper_bound=bound, seed=seed).solve().moves
-
-
-def _mean_cost_of_evicting_all_an_operator_writes(indexed: IndexedProblem) -> int:
-    """Return what an executed operator is worth to the greediest search."""
-    return max(1, (sum(indexed.load_costs) + sum(indexed.store_costs)) // indexed.operator_count)

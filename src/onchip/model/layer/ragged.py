@@ -491,7 +491,13 @@ def boundaries(
     """
     chains = {operand: chain_of(problem, mapping, operand) for operand in layer.operands}
     if ends_short(layer, mapping):
-        return {operand: _ragged_boundaries(layer, mapping, operand, chain) for operand, chain in chains.items()}
+        return {
+            operand: tuple(
+                RaggedBoundary(layer, mapping, operand, lower, upper, chain=chain, number=number)
+                for number, (lower, upper) in enumerate(pairwise(chain))
+            )
+            for operand, chain in chains.items()
+        }
     sizes = None
     if accounting.counts_from_bounds and layer.bounds != mapping.bounds:
         sizes = sizes_in_parts(layer, mapping)
@@ -502,12 +508,3 @@ def boundaries(
         )
         for operand, chain in chains.items()
     }
-
-
-def _ragged_boundaries(
-    layer: Layer, mapping: LayerMapping, operand: str, chain: tuple[Holder, ...]
-) -> tuple[RaggedBoundary, ...]:
-    return tuple(
-        RaggedBoundary(layer, mapping, operand, lower, upper, chain=chain, number=number)
-        for number, (lower, upper) in enumerate(pairwise(chain))
-    )

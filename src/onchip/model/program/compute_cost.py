@@ -71,7 +71,8 @@ class MemoryRates:
         if key not in self._shortest:
             access = access_of(self._accelerator, memory)
             bits = access.shortest_access_bits or access.access_bits
-            energy_fj = _decimal(_energy_pj(access, direction)) * FEMTOJOULES_PER_PICOJOULE
+            # the number as written in decimal, not its nearest binary fraction
+            energy_fj = Fraction(str(_energy_pj(access, direction))) * FEMTOJOULES_PER_PICOJOULE
             self._shortest[key] = bits, energy_fj * bits / access.access_bits
         return self._shortest[key]
 
@@ -86,11 +87,6 @@ class MemoryRates:
 
 def _energy_pj(access: Access, direction: Direction) -> float:
     return access.read_energy_pj if direction is Direction.READ else access.write_energy_pj
-
-
-def _decimal(number: float) -> Fraction:
-    """Return the number as written in decimal, not its nearest binary fraction."""
-    return Fraction(str(number))
 
 
 _BOTH: Final = (Direction.READ, Direction.WRITE)

@@ -90,7 +90,8 @@ def recomputation_on(
     Raises UsageError for a price below 0, or one for an objective in cycles; UsageError or AcceleratorError if no cost
     is stated.
     """
-    cycles = cycles_by_model(cost, graph, _with_array(accelerator))
+    with_array = accelerator if accelerator.array else replace(accelerator, array=_ONE_UNIT, levels=())
+    cycles = cycles_by_model(cost, graph, with_array)
     if price is not None:
         share = _checked(price, objective)
         return _costs(graph, lambda operator: ceil(cycles(operator) * share))
@@ -113,10 +114,6 @@ def _checked(price: float, objective: Objective) -> Fraction:
         what = f"the objective {objective} counts cycles as they are"
         raise UsageError(what, place=place, expected="another objective, or no price")
     return Fraction(price) / CYCLES_PER_PRICE
-
-
-def _with_array(accelerator: Accelerator) -> Accelerator:
-    return accelerator if accelerator.array else replace(accelerator, array=_ONE_UNIT, levels=())
 
 
 def _dram_bits_per_cycle(accelerator: Accelerator) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -85,16 +85,6 @@ class History:
     def footprint(self, memory: str) -> tuple[int, ...]:
         """Return for each step the bytes that are resident in a scratchpad."""
         return bytes_per_step((one for one in self.residencies if one.memory == memory), self.step_count)
-
-    @cached_property
-    def padded_footprint(self) -> Mapping[str, tuple[int, ...]]:
-        """Map from scratchpad to the bytes resident in each step, with tensors rounded up to the alignment."""
-        return {
-            memory.name: bytes_per_step(
-                (one for one in self.residencies if one.memory == memory.name), self.step_count, memory.alignment_bytes
-            )
-            for memory in self.problem.memories
-        }
 
     def peak_bytes(self, memory: str) -> int:
         """Return the peak of resident bytes in a scratchpad, between steps as well."""
@@ -322,7 +312,8 @@ def _next_scratchpads(history: History, reload: Transfer) -> tuple[Memory, ...]:
 
 def _stay(history: History, reload: Transfer, left: int, memory: Memory) -> tuple[Memory, int | None, int]:
     """Return the fullest step of an absence in a scratchpad, and the bytes there with the tensor."""
-    padded = history.padded_footprint[memory.name]
+    there = (one for one in history.residencies if one.memory == memory.name)
+    padded = bytes_per_step(there, history.step_count, memory.alignment_bytes)
     tightest = max(range(left, reload.step), key=lambda step: padded[step], default=None)
     present = 0 if tightest is None else padded[tightest]
     return memory, tightest, present + aligned(reload.size_bytes, memory.alignment_bytes)

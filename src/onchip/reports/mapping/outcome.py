@@ -275,7 +275,11 @@ def mapping_rows(outcome: MappingOutcome) -> Rows:
             ("MAC utilisation", f"{totals.utilisation:.1%} of {counted(totals.units, 'unit')}"),
         ]
     if not outcome.is_one_layer:
-        rows.append(("coverage", "; ".join(covered_words(one) for one in outcome.coverage)))
+        shares = [
+            f"{one.way}: {counted(one.operators, 'operator')}, {percent(one.share or 0.0)} of the operations"
+            for one in outcome.coverage
+        ]
+        rows.append(("coverage", "; ".join(shares)))
     return rows
 
 
@@ -338,11 +342,6 @@ _WORST_FIRST: Final = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
 def element_bits(layer: Layer) -> Iterator[int]:
     """Yield the width of an element of each operand of a layer."""
     return (layer.bits(operand) for operand in RELEVANT if operand in layer.operands)
-
-
-def covered_words(one: CoveredShare) -> str:
-    """Say how many operators, and which share of the operations, a way covers."""
-    return f"{one.way}: {counted(one.operators, 'operator')}, {percent(one.share or 0.0)} of the operations"
 
 
 def _moved_grid(moved: Sequence[MovedOperator]) -> DataTable:

@@ -15,7 +15,6 @@ from onchip.answer.words import counted, exact_bytes, short_amount, short_bytes,
 from onchip.arch.memory import Memory
 from onchip.errors import InternalError
 from onchip.ir.graph import Graph
-from onchip.ir.layer import Layer
 from onchip.model.program.figures import ScheduleFigures
 from onchip.plugins import PluginError, PluginGroup
 from onchip.reports.explain.schedule_history import ScheduleHistory
@@ -342,7 +341,9 @@ class DrawnSchedule:
         parts = list[Part]()
         for each in nests[:MOST_NESTS]:
             if len(nests) > 1:
-                parts.append(lead(f"{_extents(each.problem.layer)} ({each.times:,} times)"))
+                bounds = each.problem.layer.bounds.items()
+                extents = ", ".join(f"{name} {size}" for name, size in bounds if size > 1)
+                parts.append(lead(f"{extents or 'one element'} ({each.times:,} times)"))
             parts.append(code(loop_nest(each.problem, each.mapping)))
         if not nests:
             parts.append(lead("Data movement only: the operator reads each operand once, and writes each output once."))
@@ -418,7 +419,3 @@ def _outside_picture(name: str, outcome: ScheduleOutcome) -> Json:
         place, expected = f"plug-in {name!r} of {PICTURES.name}", "dictionaries, lists, text and finite numbers"
         raise PluginError(f"the figure is not JSON: {error}", place, expected) from error
     return figure
-
-
-def _extents(layer: Layer) -> str:
-    return ", ".join(f"{name} {size}" for name, size in layer.bounds.items() if size > 1) or "one element"

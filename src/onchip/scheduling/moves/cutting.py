@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
-from onchip.ir.layer import Layer
 from onchip.ops.fusable import pixels_in_tiles
 from onchip.scheduling.fronts.stack_front import (
     Operators,
@@ -111,7 +110,7 @@ class Cutter:
             if stack.tiling is not None or stack.operators in self.fronts or len(one.mapped) != 1:
                 continue
             ((nest, mapped),) = one.mapped.items()
-            tilings = self._even.of(nest.layer) if self._is_over_pixels(stack, nest.layer) else ()
+            tilings = self._even.of(nest.layer) if self._pixels_of(stack) == (nest.layer.p, nest.layer.q) else ()
             if tilings and mapped.cost.cycles > tilings[0].least_cycles:
                 gain = mapped.cost.cycles - tilings[0].least_cycles
                 yield _Hope(stack, source.places.renumbered({number: 0}), nest, gain)
@@ -162,10 +161,6 @@ class Cutter:
             if figures is not None:
                 self.fronts[name,] = StackFront((StackOption(stack, places, figures),))
                 return
-
-    def _is_over_pixels(self, stack: ScheduledStack, layer: Layer) -> bool:
-        """Return True if the P and Q loops of the layer are the rows and columns of the stack's output."""
-        return self._pixels_of(stack) == (layer.p, layer.q)
 
     def _look(self, hope: _Hope, run: Run) -> None:
         """Compute the front of the stack, which gets none if it has no mapping when it runs alone."""

@@ -209,7 +209,8 @@ class FirstPlaces:
 
         Among equals, the memories farthest from the MACs come first: they tend to be the largest.
         """
-        kinds = (Operand.WEIGHT if self._is_parameter(name) else Operand.INPUT for name in _read(operator))
+        read = [self.network.tensor[name].role for name in _read(operator)]
+        kinds = (Operand.WEIGHT if role is Role.PARAMETER else Operand.INPUT for role in read)
         reads = [self._memories(kind) for kind in kinds]
         writes = [self._memories(Operand.OUTPUT)] * len(operator.outputs)
         choices = product(*((None, *memories) for memories in (*reads, *writes)))
@@ -230,9 +231,6 @@ class FirstPlaces:
 
     def _memories(self, operand: Operand) -> list[str]:
         return [level.memory.name for level in reversed(self.levels) if operand in level.memory.holds]
-
-    def _is_parameter(self, name: str) -> bool:
-        return self.network.tensor[name].role is Role.PARAMETER
 
 
 def _read(operator: Operator) -> tuple[str, ...]:

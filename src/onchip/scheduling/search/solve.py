@@ -158,7 +158,8 @@ class ScheduleSearch:
         needs: dict[str, str] = {}
         while places is not None:
             try:
-                self._alone = self._add(_every_operator_alone(network), places)
+                alone = tuple(ScheduledStack((name,)) for name in short_branches_first(network))
+                self._alone = self._add(alone, places)
                 break
             except ScheduleError:
                 if not self.attempts:
@@ -520,10 +521,6 @@ class ScheduleSearch:
         value = self.question.objective.value_of(found.figures)
         status = Status.OPTIMAL if value == bound else Status.FEASIBLE
         return SearchResult(status, found, value, bound, self.run.seconds, METHOD, stop)
-
-
-def _every_operator_alone(network: Graph) -> tuple[ScheduledStack, ...]:
-    return tuple(ScheduledStack((name,)) for name in short_branches_first(network))
 
 
 def short_branches_first(network: Graph) -> tuple[str, ...]:

@@ -329,16 +329,14 @@ class TilingPeak:
                 held = 0 if link is None else link.smallest * link.row_bytes
             least[access.tensor] = max(least.get(access.tensor, 0), held)
         behind = self._held_behind[operator.name, axis]
-        weights = {name: held for name, held in least.items() if self._is_weight(name)}
+        tensors = self.problem.graph.tensor
+        weights = {name: held for name, held in least.items() if tensors[name].role is Role.PARAMETER}
         largest = _least_at_each_count(written, np.full((size, size + 1), sum(least.values())), behind)
         for access in geometry.reads:
             if (link := _link(geometry, access, axis)) is not None:
                 fixed = sum(held for name, held in weights.items() if name != link.tensor)
                 largest = max(largest, _least_at_each_count(written, fixed + self._read_bytes(link), behind))
         return largest
-
-    def _is_weight(self, tensor: str) -> bool:
-        return self.problem.graph.tensor[tensor].role is Role.PARAMETER
 
     def _written_bytes(self, geometry: Geometry, axis: int) -> Counts:
         """Return the least bytes of the outputs of a tile of n positions, for n from none to all."""

@@ -33,10 +33,6 @@ class WarmStart:
         """Return the warm start of a problem from a plan of a smaller scratchpad and a bound of a larger one."""
         return cls(problem, None if plan is None else _within(problem, plan), value, lower_bound)
 
-    def is_of(self, problem: Problem) -> bool:
-        """Return True if `problem` is this problem itself, not one derived from it."""
-        return self.problem is problem
-
 
 def _within(problem: Problem, plan: Plan) -> Plan:
     """Return the plan in the problem's scratchpads; split operators stay split."""
@@ -114,6 +110,11 @@ class Run:
         """Return the seconds until the deadline; infinite without one."""
         return self.deadline.seconds_left
 
+    @property
+    def counts_nodes(self) -> bool:
+        """True if effort is counted in nodes, not in seconds: with a node limit, or without a time limit."""
+        return self.limits.node_limit is not None or not self.deadline.is_set
+
     def apart(self, seconds: float) -> Run:
         """Return a silent run of at most `seconds` of this run's time, without its other limits."""
         own = self.deadline.within(seconds) if self.deadline.is_set else self.deadline
@@ -147,11 +148,6 @@ class Budget:
     nodes: float = field(default=0.0, init=False)
 
     @property
-    def counts_nodes(self) -> bool:
-        """True if effort is counted in nodes, not in seconds."""
-        return self.run.limits.node_limit is not None or not self.run.deadline.is_set
-
-    @property
     def nodes_left(self) -> float:
         """Number of nodes that may still be spent; infinite without a node limit."""
         limit = self.run.limits.node_limit
@@ -165,7 +161,7 @@ class Budget:
     @property
     def spent(self) -> float:
         """Return the nodes spent, or the seconds since the deadline was set."""
-        return self.nodes if self.counts_nodes else self.run.deadline.seconds
+        return self.nodes if self.run.counts_nodes else self.run.deadline.seconds
 
     @property
     def stop(self) -> Stop | None:

@@ -126,8 +126,9 @@ class Strategy(ABC):
 class Stepped(Strategy):
     """A strategy given as a generator function, which yields the number of nodes after each piece of work (None: 1).
 
-    The function receives the strategy: `run` ends with the turn, `whole_run` with the last turn. Short pieces, and
-    pieces whose results are lost if cut off, use `whole_run`. `end_turn` is called at the end of each turn.
+    If effort is counted in seconds, a piece has a node for each millisecond that it took instead. The function receives
+    the strategy: `run` ends with the turn, `whole_run` with the last turn. Short pieces, and pieces whose results are
+    lost if cut off, use `whole_run`. `end_turn` is called at the end of each turn.
     """
 
     def __init__(
@@ -161,9 +162,12 @@ class Stepped(Strategy):
 
     def advance(self, nodes: float) -> float:  # noqa: ARG002  (the size of a piece is fixed)
         """Do the next piece of work."""
+        began = self.run.deadline.seconds
         spent = next(self._steps, 0.0)
         if spent == 0.0:
             self.ended_by = Stop.COMPLETED
+        if not self.run.counts_nodes:
+            return max(1.0, (self.run.deadline.seconds - began) * 1_000)
         return 1.0 if spent is None else spent
 
     def part(self, pieces: int) -> Run:
@@ -205,6 +209,7 @@ class Portfolio:
     strategies: Sequence[Strategy]
     budget: Budget
     params: PortfolioParams = field(default_factory=PortfolioParams)
+    stopped_by: Stop = field(default=Stop.COMPLETED, init=False)
     _members: list[_Member] = field(init=False)
     _latest_turn: float = 0.0
 
@@ -216,35 +221,42 @@ class Portfolio:
 
         Raises MemoryError if a strategy runs out of memory and no strategy has an answer.
         """
+        for _ in self.turns():
+            pass
+        return self.stopped_by
+
+    def turns(self) -> Iterator[float]:
+        """Run as `solve` does, and yield the nodes of each turn; `stopped_by` is the reason in the end."""
         failure: MemoryError | None = None
         while not self.incumbent.is_settled:
             if (stop := self.budget.stop) is not None:
-                return stop
+                self.stopped_by = stop
+                return
             ready = [one for one in self._members if self._is_active(one) and one.strategy.is_ready]
             if not ready:
                 break
             member = min(ready, key=lambda one: one.turn)
             try:
-                self._run(member)
+                yield self._run(member)
             except MemoryError as error:
                 failure, member.strategy.ended_by = error, Stop.MEMORY_LIMIT
         if self.incumbent.is_settled:
-            return Stop.COMPLETED
+            return
         if failure is not None and self.incumbent.value is None:
             raise failure
         ends = (one.ended_by or Stop.NODE_LIMIT for one in self.strategies if one.ended_by or one.is_ready)
-        return next((one for one in ends if one is not Stop.COMPLETED), Stop.COMPLETED)
+        self.stopped_by = next((one for one in ends if one is not Stop.COMPLETED), Stop.COMPLETED)
 
     def _is_active(self, member: _Member) -> bool:
         is_spent = not self.budget.is_limited and member.nodes >= member.strategy.nodes_without_limit
         return member.strategy.ended_by is None and not is_spent
 
-    def _run(self, member: _Member) -> None:
-        """Run a member for its quantum, and account for the effort and the gains."""
+    def _run(self, member: _Member) -> float:
+        """Run a member for its quantum, and account for the effort and the gains; return the nodes spent."""
         incumbent, budget, params = self.incumbent, self.budget, self.params
         budget.run.report(incumbent.value, incumbent.lower_bound, member.strategy.name)
         active = [one for one in self._members if self._is_active(one)]
-        if not budget.counts_nodes:
+        if not budget.run.counts_nodes:
             member.strategy.run = budget.run.within(budget.run.seconds_left / len(active))
         value, bound, spent = incumbent.value, incumbent.lower_bound, budget.spent
         quantum = min(member.quantum, budget.nodes_left)
@@ -259,6 +271,7 @@ class Portfolio:
         member.turn = self._latest_turn + effort / self._share(member, active)
         if nodes >= quantum:
             member.quantum *= params.growth
+        return nodes
 
     def _gains(self, value: int | None, bound: int) -> tuple[float, float]:
         """Return the parts of the gap closed by answers and by bounds since the given value and bound."""

@@ -40,13 +40,9 @@ def fuse(graph: Graph, apart: Collection[str] = ()) -> Graph:
     A fused operator keeps the name, kind, attributes and position of its first node. `members` lists all its nodes, and
     its output is the last member's.
     """
-    if not any(_may_fuse(operator) for operator in graph.operators):
+    if not any(one.kind in (_BATCH_NORM, _BIAS) or _base_kind(one) in ACTIVATIONS for one in graph.operators):
         return graph
     return _Fusion(graph, apart).run()
-
-
-def _may_fuse(operator: Operator) -> bool:
-    return operator.kind in (_BATCH_NORM, _BIAS) or _base_kind(operator) in ACTIVATIONS
 
 
 @dataclass

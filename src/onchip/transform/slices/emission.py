@@ -97,7 +97,8 @@ def emitted(problem: Problem, tilings: Mapping[str, TilesAlongAxis]) -> Graph:
     bands = {tensor.name: Bands.of(tensor, edges[tensor.name]) for tensor in problem.graph.tensors}
     operators = tuple(SliceEmission(problem.graph, tilings, bands, problem.counts).operators())
     tensors = tuple(band for name, each in bands.items() for band in again.get(name, each.all))
-    return Graph(problem.graph.name, tensors, operators, states_of_bands(problem.graph, bands, operators))
+    states = tuple(each for state in problem.graph.states for each in _states(state, bands, operators))
+    return Graph(problem.graph.name, tensors, operators, states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +189,6 @@ def cuts_of_states_alike(
             both = [one | other for one, other in zip(cuts[state.old], cuts[state.new], strict=True)]
             found |= {state.old: both, state.new: both}
     return found
-
-
-def states_of_bands(graph: Graph, bands: Mapping[str, Bands], operators: Sequence[Operator]) -> tuple[State, ...]:
-    """Return the states of uncut tensors, and a state for each pair of bands of tensors that are cut alike."""
-    return tuple(each for state in graph.states for each in _states(state, bands, operators))
 
 
 def _states(state: State, bands: Mapping[str, Bands], operators: Sequence[Operator]) -> Iterator[State]:
