@@ -31,7 +31,8 @@ from onchip.answer.operator_tiles import TilesOption
 from onchip.answer.problem import Objective
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult
-from onchip.api.check import AnswerCheck, CheckRequest, check_file
+from onchip.api.check import check_file
+from onchip.api.check_request import AnswerCheck, CheckRequest
 from onchip.api.networks import read_network
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target

@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from onchip.api.check import AnswerCheck, CheckRequest, check_file
+from onchip.api.check import check_file
+from onchip.api.check_request import AnswerCheck, CheckRequest
 from onchip.api.target import Target
 from onchip.errors import InputError
 from onchip.verify.rules import Rule

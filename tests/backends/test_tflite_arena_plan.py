@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.api.check import AnswerCheck, CheckRequest, check_file
+from onchip.api.check import check_file
+from onchip.api.check_request import AnswerCheck, CheckRequest
 from onchip.api.target import Target
 from onchip.errors import InputError
 from onchip.formats.tflite.arena import METADATA, read_arena_plan

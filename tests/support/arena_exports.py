@@ -11,7 +11,8 @@ import pytest
 
 from onchip.answer.document import Granularity, Reading, Runtime
 from onchip.answer.problem import Objective
-from onchip.api.check import AnswerCheck, CheckRequest, check_file
+from onchip.api.check import check_file
+from onchip.api.check_request import AnswerCheck, CheckRequest
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
 from onchip.backends.tflm.export_arena import ArenaExport, export_arena

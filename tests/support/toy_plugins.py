@@ -12,7 +12,7 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import SearchResult
 from onchip.answer.schedule import Schedule
-from onchip.api.check import AnswerCheck
+from onchip.api.check_request import AnswerCheck
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml

@@ -31,6 +31,7 @@ from onchip.api.results import (
     TimeReport,
     View,
 )
+from onchip.api.target import Target
 from onchip.errors import OnchipError, UsageError
 from onchip.formats.files import AnswerFormat, format_of_answer
 from onchip.ir.layer import Layer
@@ -252,8 +253,8 @@ def check(
     the plan is legal
 
     """
-    from onchip.api.check import CheckRequest, check_file
-    from onchip.api.target import Target
+    from onchip.api.check import check_file
+    from onchip.api.check_request import CheckRequest
 
     with answer_file(answer) as path:
         form = format_of_answer(path) if path.suffix not in (".tflite", ".txt") else None
@@ -264,7 +265,7 @@ def check(
 
 def check_view(checked: Checked) -> View[Any]:
     """Return the verifier's result for an answer of any kind, with its JSON object and its tables."""
-    from onchip.api.check import answer_check_lines, answer_check_object
+    from onchip.api.check_request import answer_check_lines, answer_check_object
     from onchip.reports.program.outcome import Check, check_object, check_report
     from onchip.reports.schedule.outcome import ScheduleCheck, schedule_check_object, schedule_check_tables
 
@@ -276,7 +277,7 @@ def check_view(checked: Checked) -> View[Any]:
 
 
 def _check_report(checked: Checked) -> CheckReport:
-    from onchip.api.check import AnswerCheck
+    from onchip.api.check_request import AnswerCheck
     from onchip.reports.program.outcome import Check
     from onchip.verify.rules import Rule, Violation
 
@@ -385,14 +386,14 @@ def run(
 
 def run_answer(path: Path, source: Network, values: RunValues, steps: int = 1) -> Execution | ScheduleExecution:
     """Execute the plan or the schedule in a file; raises UsageError for several inferences of a schedule."""
-    from onchip.api.check import AnswerFile
+    from onchip.api.check_request import CheckRequest
     from onchip.api.run import run_plan, run_schedule
 
     if format_accepted_by("run", path) is not AnswerFormat.SCHEDULE:
         return run_plan(path, source, values, steps)
     if steps > 1:
         raise UsageError("several inferences in turn work for plans only", place="steps", expected="1, or a plan")
-    return run_schedule(AnswerFile(path, source), values)
+    return run_schedule(CheckRequest(path, source), values)
 
 
 def time(
@@ -443,11 +444,11 @@ def time_answer(
 
     Raises UsageError for a plan without a machine.
     """
-    from onchip.api.check import AnswerFile
+    from onchip.api.check_request import CheckRequest
     from onchip.api.run import time_network, time_schedule_file
 
     if format_accepted_by("time", path) is AnswerFormat.SCHEDULE:
-        return time_schedule_file(AnswerFile(path, source, machine))
+        return time_schedule_file(CheckRequest(path, source, Target(accelerator=machine)))
     if machine is None:
         expected = "a name that `onchip accelerators` lists, or a file"
         raise UsageError("a plan is timed on an accelerator", place="target", expected=expected)
@@ -557,7 +558,6 @@ def explanation_of(
 def legal_plan(path: Path, source: Network) -> Check:
     """Return the check of a legal plan; raises IllegalAnswerError for an illegal one."""
     from onchip.api.check import check_plan
-    from onchip.api.target import Target
 
     check = check_plan(path, source, Target(), {})
     if not check.is_legal:
@@ -567,11 +567,11 @@ def legal_plan(path: Path, source: Network) -> Check:
 
 def legal_schedule(path: Path, source: Network, machine: str | Accelerator | None = None) -> ScheduleOutcome:
     """Return a legal schedule as `schedule` shows it; raises IllegalAnswerError for an illegal one."""
-    from onchip.api.check import AnswerFile
+    from onchip.api.check_request import CheckRequest
     from onchip.api.check_schedule import check_schedule_file, outcome_of_check
 
     watch = Stopwatch()
-    check = check_schedule_file(AnswerFile(path, source, machine))
+    check = check_schedule_file(CheckRequest(path, source, Target(accelerator=machine)))
     outcome = outcome_of_check(check, text_of(source), watch.seconds)
     if outcome is None:
         raise IllegalAnswerError(check)

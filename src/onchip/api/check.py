@@ -2,157 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from onchip.answer.document import RECOMPUTED_MACS, Claim, PlanDocument, Reading
+from onchip.answer.document import RECOMPUTED_MACS, Claim, PlanDocument
 from onchip.answer.problem import Count, Objective, Problem, Recompute
 from onchip.answer.program import Allocate, Compute, Free, Plan
-from onchip.answer.words import counted, objective_amount, printable
+from onchip.api.check_request import AnswerCheck, CheckRequest
 from onchip.api.networks import Network, ensure_reading_is, fitted_to_scratchpads, network_to_plan, text_of
 from onchip.api.phases import phase
 from onchip.api.target import Target, TargetFinder
-from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
 from onchip.formats.files import AnswerFormat, format_of_answer
 from onchip.formats.networks import read_tflite_network
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
-from onchip.ir.layer import Layer
 from onchip.ir.operator import InPlace, Operator
 from onchip.model.timeline.mac_count import durations_on, recomputed_macs
 from onchip.plugins import PluginGroup
-from onchip.reports.program.outcome import Check, violation_object
+from onchip.reports.program.outcome import Check
+from onchip.reports.schedule.outcome import ScheduleCheck
 from onchip.transform.rewrite.shared_bytes import ALIASES
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.verifier import verify
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from onchip.formats.tflite.storage import Presentation
-    from onchip.reports.schedule.outcome import ScheduleCheck
 
-__all__ = ["AnswerCheck", "Check", "CheckRequest", "check_file", "check_plan", "ensure_whole_model"]
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerFile:
-    """A schedule or strategy file, and the expectations that it is checked against.
-
-    `accelerator` is the required accelerator (None: any of a schedule, the bundled one that a strategy names);
-    `insisted` are required values of fields of Reading.
-    """
-
-    path: Path
-    network: Network
-    accelerator: str | Accelerator | None = None
-    insisted: Mapping[str, object] = field(default_factory=dict)
+__all__ = ["Check", "ScheduleCheck", "check_file", "check_plan", "ensure_whole_model"]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerCheck:
-    """A checked file; `kind` is `mapping`, `strategy` or the name of another tool's file.
-
-    `recomputed` has an object for each mapping, `claimed` one for each claim; both may be empty.
-    """
-
-    kind: str
-    network: str
-    accelerator: str
-    violations: Sequence[Violation]
-    recomputed: Sequence[Mapping[str, object]] = ()
-    claimed: Sequence[Mapping[str, object]] = ()
-    not_checked: Sequence[str] = ()
-
-    @property
-    def is_legal(self) -> bool:
-        """True if the answer has no violation."""
-        return not self.violations
-
-
-def answer_check_object(check: AnswerCheck) -> dict[str, object]:
-    """Return the violations of an answer, its figures and its claims."""
-    return {
-        "network": check.network,
-        "accelerator": check.accelerator,
-        "legal": check.is_legal,
-        "violations": [violation_object(violation) for violation in check.violations],
-        "recomputed": list(check.recomputed),
-        "claimed": list(check.claimed),
-        "not_checked": list(check.not_checked),
-    }
-
-
-_UNITS: Final = {"pj": "pJ", "cycles": "cycles", "macs": "MACs", "bits": "bits", "bytes": "bytes"}
-"""Units by the last word of a figure's name."""
-
-
-def _figures(recomputed: Mapping[str, object]) -> Iterator[str]:
-    """Yield each figure with its unit in words: energies in three digits, all others exactly."""
-    for name, value in recomputed.items():
-        if isinstance(value, int | float):
-            words = name.split("_")
-            unit = _UNITS.get(words[-1])
-            label = name.replace("_", " ") if unit is None else " ".join(words[:-1])
-            amount = (
-                f"{value:,.10g}"
-                if unit is None
-                else objective_amount(value * 1000, "fJ")
-                if unit == "pJ"
-                else f"{value:,.10g} {unit}"
-            )
-            yield f"{label} {amount}".strip()
-
-
-def answer_check_lines(check: AnswerCheck) -> Iterator[RenderableType]:
-    """Yield a line for each violation, each mapping's figures, and each unchecked rule."""
-    from rich.text import Text
-
-    for violation in check.violations:
-        yield Text(printable(str(violation)))
-    if check.is_legal:
-        for one in check.recomputed:
-            yield Text(printable(f"{one.get('names')}: {', '.join(_figures(one))}"))
-    for what in check.not_checked:
-        yield Text(f"not verified: {what}")
-    yield Text(f"the {check.kind} is legal" if check.is_legal else counted(len(check.violations), "violation"))
-
-
-Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckRequest:
-    """The request of `check`: an answer file, its network, and options.
-
-    `target` replaces a plan's memories, and names the accelerator of a mapping or a strategy. `insisted` are values of
-    fields of Reading that the file must state; a mapping file states none, so there they define the reading.
-    `may_be_partial` allows a mapping file to omit layers of the network.
-    """
-
-    file: Path
-    network: Network | Layer
-    target: Target = field(default_factory=Target)
-    insisted: Mapping[str, object] = field(default_factory=dict)
-    may_be_partial: bool = False
-
-    @property
-    def graph_source(self) -> Network:
-        """Return the network of an answer other than mappings; raises UsageError for a layer."""
-        if isinstance(self.network, Layer):
-            raise UsageError("a layer has mappings alone", file=str(self.file), place="network", expected="a network")
-        return self.network
-
-    @property
-    def accelerator(self) -> str | Accelerator | None:
-        """Return the accelerator of an answer other than a plan; raises UsageError for a scratchpad option."""
-        if self.target.sram is not None or self.target.alignment_bytes is not None:
-            what = "only a plan is checked in a scratchpad"
-            raise UsageError(what, place="target, alignment_bytes", expected="`target`, or nothing")
-        return self.target.accelerator
+Checked: TypeAlias = Check | ScheduleCheck | AnswerCheck
 
 
 @phase("reading")
@@ -168,19 +50,15 @@ def check_file(request: CheckRequest) -> Checked:
         case AnswerFormat.SCHEDULE:
             from onchip.api.check_schedule import check_schedule_file
 
-            return check_schedule_file(AnswerFile(file, request.graph_source, request.accelerator, request.insisted))
+            return check_schedule_file(request)
         case AnswerFormat.STRATEGY:
             from onchip.api.check_strategy import check_strategy_file
 
-            insisted = {name: value for name, value in request.insisted.items() if name != "count"}
-            return check_strategy_file(AnswerFile(file, request.graph_source, request.accelerator, insisted))
+            return check_strategy_file(request)
         case AnswerFormat.MAPPING:
-            from onchip.api.check_mapping import MappingFile, check_mapping_file
+            from onchip.api.check_mapping import check_mapping_file
 
-            reading = _reading(request.insisted)
-            return check_mapping_file(
-                MappingFile(file, request.network, request.accelerator, reading, may_be_partial=request.may_be_partial)
-            )
+            return check_mapping_file(request)
         case AnswerFormat.PLAN:
             return check_plan(file, request.graph_source, request.target, request.insisted)
 
@@ -200,14 +78,6 @@ def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
             return found
     tools = ", ".join(checks.names)
     raise InputError("the file has an unknown format", file=str(request.file), expected=f"a file of one of {tools}")
-
-
-def _reading(said: Mapping[str, object]) -> Reading:
-    """Return the reading of layers, whose bits are those of the file."""
-    for name in ("bits", "count"):
-        if name in said:
-            raise UsageError("a mapping file says it of each layer", place=name, expected="nothing")
-    return Reading(**said)  # type: ignore[arg-type]  # bindings and granularity
 
 
 @phase("reading")

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from onchip.answer.document import Claim, MappingDocument, NamedMapping, Reading
+from onchip.answer.document import Claim, MappingDocument, NamedMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.words import picked
-from onchip.api.check import AnswerCheck
+from onchip.api.check_request import AnswerCheck, CheckRequest
 from onchip.api.map import MappingRequest, layers_asked_for
-from onchip.api.networks import Network
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, states_energies, unknown_energy
@@ -33,20 +32,6 @@ MISSING = "{missing} of {layers} layers have no mapping"
 OTHERWISE = "the objective value claimed of {name!r}, which may be counted as other tools do"
 
 
-@dataclass(frozen=True, slots=True)
-class MappingFile:
-    """A mapping file, its network, and the accelerator (None: the bundled one of the file's name).
-
-    If `may_be_partial`, layers without a mapping are listed and are no violation.
-    """
-
-    path: Path
-    network: Network | Layer
-    accelerator: str | Accelerator | None = None
-    reading: Reading = field(default_factory=Reading)
-    may_be_partial: bool = False
-
-
 @dataclass(slots=True)
 class _Found:
     violations: list[Violation] = field(default_factory=list)
@@ -56,21 +41,23 @@ class _Found:
 
 
 @phase("verifying")
-def check_mapping_file(file: MappingFile) -> AnswerCheck:
+def check_mapping_file(request: CheckRequest) -> AnswerCheck:
     """Verify each mapping of a file for the layers that it names, and cost it.
 
     Raises InputError for unreadable files, UsageError if neither the caller names an accelerator nor the file a bundled
     one.
     """
-    document = read_mappings(file.path)
-    name = accelerator_named(file.accelerator, document.accelerator.name, file.path)
+    document = read_mappings(request.file)
+    name = accelerator_named(request.accelerator, document.accelerator.name, request.file)
     accelerator = load_any_accelerator(name)
     with errors_in_file(accelerator_text(name)):
         for one in document.answer:
             ensure_energies(accelerator, one.claim.objective if one.claim else MappingObjective.LATENCY)
     found = _Found(list(_made_for_others(document, accelerator)))
     if not found.violations:
-        layers, _ = layers_asked_for(MappingRequest(file.network, name, reading=file.reading), accelerator)
+        layers, _ = layers_asked_for(
+            MappingRequest(request.network, name, reading=request.reading_of_layers), accelerator
+        )
         if document.graph.name != (layers.name or ""):
             detail = (
                 f"the mapping is for {document.graph.name or 'a layer'!r}, and this is {layers.name or 'a layer'!r}"
@@ -79,7 +66,7 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
         else:
             for one in document.answer:
                 _look_into(one, layers, accelerator, found)
-            _note_missing(document, layers, file.may_be_partial, found)
+            _note_missing(document, layers, request.may_be_partial, found)
             found.not_checked.insert(0, ACCESSES.format(count=len(found.recomputed)))
             if not states_energies(accelerator):
                 found.not_checked.append(unknown_energy(accelerator))

@@ -12,7 +12,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.result import SearchResult, Status
 from onchip.answer.schedule import Homes, ScheduledMapping, ScheduledStack, ScheduleError
-from onchip.api.check import AnswerFile
+from onchip.api.check_request import CheckRequest
 from onchip.api.networks import Network, ensure_reading_is, network_to_schedule
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
@@ -57,24 +57,24 @@ from onchip.without_collecting import without_collecting
 
 @phase("reading")
 @without_collecting()
-def check_schedule_file(file: AnswerFile) -> ScheduleCheck:
+def check_schedule_file(request: CheckRequest) -> ScheduleCheck:
     """Verify a schedule file for its network, which is read as the file says.
 
     A schedule for another network or accelerator gets a violation. Raises InputError for unreadable files, UsageError
     for contradictory options, AcceleratorError for an unusable accelerator.
     """
-    document = read_schedule(file.path)
-    ensure_reading_is(document.reading, file.insisted, str(file.path))
-    own, other = document.accelerator, file.accelerator
+    document = read_schedule(request.file)
+    ensure_reading_is(document.reading, request.insisted, str(request.file))
+    own, other = document.accelerator, request.accelerator
     if other is not None and accelerator_sha256(load_any_accelerator(other)) != accelerator_sha256(own):
-        network = network_to_schedule(file.network, document.reading)
+        network = network_to_schedule(request.graph_source, document.reading)
         detail = f"the schedule is for the accelerator {own.name!r} that it holds, not for {accelerator_text(other)!r}"
         differs = Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
         return ScheduleCheck(document, network, graph_sha256(network), ScheduleVerdict((differs,), None, ()))
     try:
-        return check_schedule_document(document, file.network)
+        return check_schedule_document(document, request.graph_source)
     except InputError as error:
-        raise error if error.file else error.in_file(str(file.path)) from None
+        raise error if error.file else error.in_file(str(request.file)) from None
 
 
 def check_schedule_document(document: ScheduleDocument, source: Network) -> ScheduleCheck:

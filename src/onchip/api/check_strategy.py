@@ -10,8 +10,8 @@ from typing import Final
 from onchip.answer.document import CostModel, Granularity, Reading, StrategyDocument
 from onchip.answer.strategy import FusionStrategy, StrategyFigures, nested_figures
 from onchip.answer.words import picked
-from onchip.api.check import AnswerCheck, AnswerFile
 from onchip.api.check_mapping import accelerator_named
+from onchip.api.check_request import AnswerCheck, CheckRequest
 from onchip.api.networks import ensure_reading_is, is_model, read_network
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
@@ -54,19 +54,20 @@ class StrategyReplay:
 
 
 @phase("verifying")
-def check_strategy_file(file: AnswerFile) -> AnswerCheck:
+def check_strategy_file(request: CheckRequest) -> AnswerCheck:
     """Verify the stacks, tiles, homes and mappings of a strategy file, and recompute all figures that it claims.
 
     In a file without mappings only stacks, tiles, homes and the consistency of the claim are verified. Raises
     InputError for unreadable files, UsageError for contradictory options or if no bundled accelerator is named,
     AcceleratorError for an accelerator on which no tile can be costed.
     """
-    document = read_strategy(file.path)
+    document = read_strategy(request.file)
     reading = document.reading
-    ensure_reading_is(reading, file.insisted, str(file.path))
-    named = accelerator_named(file.accelerator, document.accelerator.name, file.path)
+    insisted = {name: value for name, value in request.insisted.items() if name != "count"}
+    ensure_reading_is(reading, insisted, str(request.file))
+    named = accelerator_named(request.accelerator, document.accelerator.name, request.file)
     accelerator = load_any_accelerator(named)
-    graph = read_network(file.network, Reading.of(reading.bindings, reading.granularity))
+    graph = read_network(request.graph_source, Reading.of(reading.bindings, reading.granularity))
     claim = document.claim
     found = StrategyReplay(tuple(_made_for_others(document, graph, accelerator)))
     if not found.violations:

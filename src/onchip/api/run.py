@@ -13,7 +13,8 @@ from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.schedule import WORKSPACE
-from onchip.api.check import AnswerFile, check_plan
+from onchip.api.check import check_plan
+from onchip.api.check_request import CheckRequest
 from onchip.api.check_schedule import check_schedule_file, priced_schedule
 from onchip.api.networks import (
     PROGRAM_SUFFIX,
@@ -98,13 +99,13 @@ def _every_state_is_kept(check: Check, plan_file: str, network: Network) -> None
             raise UsageError(what, file=plan_file, place="steps", expected="1, or a plan in whose tiles both fit alike")
 
 
-def run_schedule(file: AnswerFile, values: RunValues) -> ScheduleExecution:
+def run_schedule(request: CheckRequest, values: RunValues) -> ScheduleExecution:
     """Verify a schedule and, if it is legal, execute its tile operators on real data.
 
     Every tensor is compared with a run of the tile graph without a schedule, and the outputs with the network's. Raises
     InputError for unreadable files, or values that do not fit.
     """
-    return execution_of(check_schedule_file(file), file.network, values)
+    return execution_of(check_schedule_file(request), request.graph_source, values)
 
 
 @phase("executing")
@@ -127,9 +128,9 @@ def execution_of(check: ScheduleCheck, source: Network, values: RunValues) -> Sc
 
 
 @phase("timing")
-def time_schedule_file(file: AnswerFile) -> ScheduleTiming:
+def time_schedule_file(request: CheckRequest) -> ScheduleTiming:
     """Verify a schedule and, if it is legal, return the times of each operator and Copy on its own accelerator."""
-    check = check_schedule_file(file)
+    check = check_schedule_file(request)
     if check.tiles is None or not check.is_legal:
         return ScheduleTiming(check)
     return ScheduleTiming(check, priced_schedule(check.document, check.tiles).figures)

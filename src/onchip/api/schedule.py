@@ -14,7 +14,7 @@ from onchip.answer.options.verb_options import LAYERS, ScheduleOptions, Softmax
 from onchip.answer.problem import Count
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.answer.schedule import Schedule
-from onchip.api.check import AnswerFile
+from onchip.api.check_request import CheckRequest
 from onchip.api.check_schedule import PricedSchedule, check_schedule_file, priced_schedule, relaxation_of
 from onchip.api.inputs import VerbRequest
 from onchip.api.networks import Network, network_to_schedule, text_of
@@ -266,7 +266,7 @@ def start_from_file(path: Path, source: Network, network: Graph) -> Schedule:
     `network` is `source` as the search reads it. Raises InputError for an unreadable file, a schedule of another
     network or of the same network read with other options, and an illegal schedule.
     """
-    check = check_schedule_file(AnswerFile(path, source))
+    check = check_schedule_file(CheckRequest(path, source))
     if check.sha256 != graph_sha256(network):
         what = f"the schedule is for {check.network.name!r} read otherwise"
         raise InputError(what, file=str(path), place="graph", expected=SAME)

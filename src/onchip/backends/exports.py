@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from onchip.answer.document import NamedMapping
 from onchip.api.answers import Answer, answer_file, machine_of_answer, network_of_answer
-from onchip.api.check import AnswerCheck
+from onchip.api.check import Check, Checked
 from onchip.api.check_mapping import accelerator_named, mapping_violations
+from onchip.api.check_request import AnswerCheck, CheckRequest
 from onchip.api.inputs import NetworkLike, TargetLike
 from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase
 from onchip.api.run import RunValues
+from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.backends.c.calls import unique_identifiers
 from onchip.backends.nests import MappingFormat
@@ -29,11 +31,8 @@ from onchip.reports.exports import Export, ExportFormat, files_of
 
 if TYPE_CHECKING:
     from onchip.reports.exports import TracedWaits, TraceSpan
-    from onchip.reports.program.outcome import Check
-    from onchip.reports.schedule.outcome import ScheduleCheck
 
 
-Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"
 FUNCTION_PREFIX: Final = "nest_"
 """Begins the name of every exported function: a layer may be called `main`, `int` or as a helper in its file."""
 LEFT_OUT: Final = "layer {name!r}, which has no weights and is not written"
@@ -141,10 +140,10 @@ def export_answer(request: ExportRequest) -> Exported:
     for one in files:
         ensure_writable(one, inputs=(str(file), source, machine))
     if form is AnswerFormat.SCHEDULE:
-        from onchip.api.check import AnswerFile
         from onchip.backends.c.exports import export_schedule
 
-        checked = export_schedule(AnswerFile(file, request.network, request.accelerator), to, files)
+        asked = CheckRequest(file, request.network, Target(accelerator=request.accelerator))
+        checked = export_schedule(asked, to, files)
         return Exported(checked, files if checked.is_legal else ())
     if to == ExportFormat.TFLITE:
         return _arena(request, source, files)
@@ -202,7 +201,6 @@ def _checked(plan: Path, network: Network, accelerator: str | Accelerator | None
 
     if accelerator is None:
         from onchip.api.check import check_plan
-        from onchip.api.target import Target
 
         check, clock_mhz = check_plan(plan, network, Target(), {}), None
         timeline = own_timeline(check.problem, check.document.answer) if check.is_legal else None

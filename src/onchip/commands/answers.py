@@ -108,7 +108,8 @@ def check_command(options: CheckOptions) -> int:
     *-buffer-assignment.txt with its *-live-range.txt as NETWORK.
     """
     from onchip.api.answers import check_view
-    from onchip.api.check import CheckRequest, check_file
+    from onchip.api.check import check_file
+    from onchip.api.check_request import CheckRequest
 
     limits = _growth_limits(options.fail_if)
     if limits and options.against is None:

@@ -306,14 +306,15 @@ def fuse_command(options: FuseOptions) -> int:
 
 def _checked_strategy(strategy: Path, options: FuseOptions) -> ExitCode:
     from onchip.api.answers import check_view
-    from onchip.api.check import AnswerFile
+    from onchip.api.check_request import CheckRequest
     from onchip.api.check_strategy import check_strategy_file
+    from onchip.api.target import Target
     from onchip.formats.own.strategy_json import read_strategy
 
     document = read_strategy(strategy)
     inputs = options.network, options.accelerator, str(strategy)
     emitted = EmittedGraph.to(options.emit_graph, document.reading, *inputs)
-    checked = check_strategy_file(AnswerFile(strategy, options.network, options.accelerator))
+    checked = check_strategy_file(CheckRequest(strategy, options.network, Target(accelerator=options.accelerator)))
     if emitted is not None and checked.is_legal:
         emitted.write(document)
     show_view(check_view(checked), as_json=options.shown.as_json)

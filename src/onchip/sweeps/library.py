@@ -18,7 +18,8 @@ from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
 from onchip.answer.strategy import FusionStrategy
 from onchip.api.answers import Answer, answer_file, page_of_answer
-from onchip.api.check import CheckRequest, check_file
+from onchip.api.check import check_file
+from onchip.api.check_request import CheckRequest
 from onchip.api.inputs import MINIMIZE, GivenNetwork, NetworkLike, TargetLike, machine_of
 from onchip.api.networks import Network, text_of
 from onchip.api.phases import phase

@@ -13,7 +13,8 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan, residencies_of
 from onchip.answer.schedule import WORKSPACE
 from onchip.answer.words import picked, printable
-from onchip.api.check import AnswerFile, check_plan, ensure_whole_model
+from onchip.api.check import Check, Checked, check_plan, ensure_whole_model
+from onchip.api.check_request import CheckRequest
 from onchip.api.check_schedule import check_schedule_file, priced_schedule
 from onchip.api.networks import model_of, network_to_plan, text_of
 from onchip.api.phases import phase
@@ -32,8 +33,6 @@ from onchip.model.program.figures import homes_of_computes
 from onchip.ops.nests import BandedOperand, operands_of
 from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.exports import Export, ExportFormat, timed_spans, traced_waits
-from onchip.reports.program.outcome import Check
-from onchip.reports.schedule.outcome import ScheduleCheck
 from onchip.transform.groups.tile_graph import TileOperator
 
 if TYPE_CHECKING:
@@ -370,7 +369,7 @@ def _write(folder: Path, project: CProject) -> None:
 
 
 @phase("exporting")
-def export_schedule(file: AnswerFile, form: str, files: tuple[Path, ...]) -> ScheduleCheck:
+def export_schedule(request: CheckRequest, form: str, files: tuple[Path, ...]) -> Checked:
     """Verify a schedule file and, if it is legal, write its program for other tools: a trace, C99 or other tables.
 
     A workspace is a tensor `OPERATOR@workspace@MEMORY` that its operator writes and no operator reads. Times are in
@@ -379,7 +378,7 @@ def export_schedule(file: AnswerFile, form: str, files: tuple[Path, ...]) -> Sch
     """
     if form == ExportFormat.TFLITE:
         raise UsageError(f"a schedule has no {form} yet", place="to", expected="trace, c or csv")
-    check = check_schedule_file(file)
+    check = check_schedule_file(request)
     if check.tiles is None or not check.is_legal:
         return check
     document = check.document
@@ -397,7 +396,7 @@ def export_schedule(file: AnswerFile, form: str, files: tuple[Path, ...]) -> Sch
     timeline, clock_mhz = priced.figures.timeline, document.accelerator.clock_mhz
     spans = timed_spans(program, timeline.activities, timeline.places, clock_mhz)
     waits = traced_waits(timeline.activities, clock_mhz)
-    Export(form, files, plan, problem, text_of(file.network), spans, waits).write()
+    Export(form, files, plan, problem, text_of(request.graph_source), spans, waits).write()
     return check
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onchip.answer.words import counted
-from onchip.api.check import AnswerCheck
+from onchip.api.check_request import AnswerCheck
 from onchip.api.pack import PlacedBuffers, Rule, Violation
 from onchip.api.phases import phase
 from onchip.api.target import CapacityBudget, Target

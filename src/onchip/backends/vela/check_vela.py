@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import Buffer
-from onchip.api.check import AnswerCheck
+from onchip.api.check_request import AnswerCheck
 from onchip.api.pack import PlacedBuffers, Rule, Violation
 from onchip.api.phases import phase
 from onchip.api.target import Target

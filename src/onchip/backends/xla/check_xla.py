@@ -14,7 +14,7 @@ from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.words import counted
-from onchip.api.check import AnswerCheck
+from onchip.api.check_request import AnswerCheck
 from onchip.api.pack import PlacedBuffers, Rule, Violation, smallest_arena
 from onchip.api.phases import phase
 from onchip.api.target import Target
