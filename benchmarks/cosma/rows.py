@@ -17,7 +17,8 @@ from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.memory.baselines.belady import belady_moves, greedy_moves
 from onchip.memory.decisions import non_compulsory_cost, schedule_of_moves
-from onchip.memory.published.paper import METHOD, MOST_PAIR_STEPS, PaperModel, pair_steps
+from onchip.memory.effort import STEP
+from onchip.memory.published.paper import METHOD, PaperModel, pair_steps
 from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.lifetimes.indexed import IndexedProblem, Windows
 from onchip.search.budget.limits import Limits, Run
@@ -171,7 +172,7 @@ def size_row(case: Case, order: Order, limits: Limits) -> Row:
     windows = Windows.of(indexed)
     pairs = pair_steps(windows, UNLIMITED)
     variables = constraints = None
-    if pairs <= MOST_PAIR_STEPS:
+    if pairs <= STEP.model_terms:
         model = PaperModel(indexed, windows, Run()).model
         variables = sum(1 for _ in model.variables())
         constraints = sum(1 for _ in model.linear_constraints())

@@ -258,7 +258,7 @@ def test_no_row_of_the_model_is_added_after_the_deadline(monkeypatch: pytest.Mon
 
 
 def test_more_pairs_than_fit_in_memory_leave_a_greedy_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "MOST_PAIRS", 10)
+    monkeypatch.setattr(sections, "STEP", StepParams(listed_pairs=10))
 
     result = least_overflow(hard(), Run())
 

@@ -16,6 +16,7 @@ from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.allocate.sections import has_too_many_pairs
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions import schedule_of_moves
+from onchip.memory.effort import StepParams
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from oracles.one_scratchpad import random_graph
@@ -79,7 +80,7 @@ def test_pairs_are_counted_as_they_are_listed(seed: int, monkeypatch: pytest.Mon
     buffers = [Buffer(start, start + chance.randrange(1, 12), 1) for start in starts]
     pairs = sum(one.overlaps(other) for one, other in combinations(buffers, 2))
 
-    monkeypatch.setattr(sections, "MOST_PAIRS", pairs)
+    monkeypatch.setattr(sections, "STEP", StepParams(listed_pairs=pairs))
     assert not has_too_many_pairs(buffers)
-    monkeypatch.setattr(sections, "MOST_PAIRS", pairs - 1)
+    monkeypatch.setattr(sections, "STEP", StepParams(listed_pairs=pairs - 1))
     assert has_too_many_pairs(buffers)

@@ -35,8 +35,8 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.ir.tile import size_of
 from onchip.mapping.methods.cache import best_mapping_at
+from onchip.memory.effort import STEP
 from onchip.memory.methods import method_named
-from onchip.memory.spill.min_peak import PARAMS as ORDERS
 from onchip.model.capacity.bounds import (
     InfeasibleOperator,
     compulsory_bytes,
@@ -300,7 +300,7 @@ def has_fused_groups(whole: Problem, reading: Reading) -> bool:
     return len(whole.memories) == 1 and whole.order is Order.FREE and not states_tiles and not reading.bands
 
 
-STEP: Final = 0.7
+LIMIT_RATIO: Final = 0.7
 """Ratio of the limits for which a runtime's tilings are made: its copies of parts take bytes that groups ignore."""
 PEAKS: Final = 4
 """Number of limits, from the least on, that are tried for the smallest peak."""
@@ -313,12 +313,12 @@ def _in_fused_groups_of_runtime(
 
     def limits(least: int) -> Iterator[int]:
         if whole.objective is Objective.PEAK:
-            yield from (int(least / STEP**step) for step in range(PEAKS))
+            yield from (int(least / LIMIT_RATIO**step) for step in range(PEAKS))
             return
         limit = whole.memories[0].capacity_bytes
         while limit > least and not is_late():
             yield limit
-            limit = int(limit * STEP)
+            limit = int(limit * LIMIT_RATIO)
         yield least
 
     seen = [reading.tiles]
@@ -531,7 +531,7 @@ class _Planner:
         """
         told = without_bound(with_bound(run, least))
         if not run.deadline.is_set and run.limits.node_limit is None:
-            told = replace(told, limits=replace(run.limits, node_limit=ORDERS.start_states))
+            told = replace(told, limits=replace(run.limits, node_limit=STEP.whole_states))
         result = self.solve(replace(tiled.ordered, order=order), told)
         if tiled.order and order is Order.GIVEN and result.status is Status.OPTIMAL:
             result = replace(result, status=Status.FEASIBLE, lower_bound=0)

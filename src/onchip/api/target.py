@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, Self
+from typing import Self
 
 from onchip.answer.problem import Count, Objective, Problem, Transfers
 from onchip.answer.result import SearchResult, Status, Stop
@@ -15,6 +15,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, Operand
 from onchip.errors import AcceleratorError, InputError, OnchipError, UsageError
 from onchip.ir.graph import Graph
+from onchip.memory.effort import STEP
 from onchip.memory.spill.min_peak import min_peak_bytes
 from onchip.memory.spill.states import least_peak_with_states
 from onchip.model.capacity.bounds import OperatorNeed, greatest_need
@@ -22,9 +23,6 @@ from onchip.model.program.recomputation import TIMED_OR_POWERED, transfers_of
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run
-
-STATES_TO_ADVISE: Final = 200_000
-"""Search limit for stating M_P in an error message: usually some seconds."""
 
 
 class CapacityBudget(StrEnum):
@@ -215,7 +213,7 @@ class TargetFinder:
 
     def _no_scratchpad(self, alignment_bytes: int) -> UsageError:
         problem = roomy_problem(self.graph, self.count, alignment_bytes)
-        budgets = budgets_of(problem, replace(self.limits, node_limit=STATES_TO_ADVISE), self.start, self.deadline)
+        budgets = budgets_of(problem, replace(self.limits, node_limit=STEP.whole_states), self.start, self.deadline)
         required = f"M_R is {_in_both(budgets.required_bytes)}, set by operator {budgets.required.operator.name!r}"
         error = UsageError(
             f"a scratchpad is required; {required}; {_least_peak_in_words(budgets)}",

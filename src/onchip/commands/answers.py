@@ -266,7 +266,8 @@ def explain_command(options: ExplainOptions) -> int:
     breakdown, the reasons for stalls, and the hardware changes that would speed up the same program most.
     """
     from onchip.api.answers import explanation_of
-    from onchip.api.target import STATES_TO_ADVISE, budgets_of, roomy_problem
+    from onchip.api.target import budgets_of, roomy_problem
+    from onchip.memory.effort import STEP
     from onchip.search.budget.limits import Limits
 
     def least_peak(history: History) -> SearchResult[tuple[int, ...]] | None:
@@ -275,7 +276,7 @@ def explain_command(options: ExplainOptions) -> int:
         if history.bytes_without_spills <= sum(memory.capacity_bytes for memory in problem.memories):
             return None
         roomy = roomy_problem(problem.graph, problem.count, history.common_alignment_bytes)
-        return budgets_of(roomy, Limits(seconds_of(options.time_limit), STATES_TO_ADVISE)).least_peak
+        return budgets_of(roomy, Limits(seconds_of(options.time_limit), STEP.whole_states)).least_peak
 
     asked = options.file, options.network, options.accelerator, options.tensor, options.cost
     return _shown(lambda: explanation_of(*asked, least_peak), as_json=options.as_json)

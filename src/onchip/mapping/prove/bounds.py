@@ -45,7 +45,6 @@ MOST_IN_VAIN: Final = 2
 """Number of consecutive splits of the least chain's cells without a gain, after which all cells are split."""
 FINER: Final = 2
 """Growth factor of the number of cells from one lattice to the next."""
-MOST_STEPS: Final = 1_000_000
 STEPS_IN_A_SECOND: Final = 2_000_000
 """Lower estimate of search speed, which keeps a limited run within its time."""
 LESS_THAN_A_CYCLE: Final = 0.5
@@ -97,7 +96,7 @@ class ChainsTogether:
         """Return the lattice over which chains are searched."""
         return self.energy.lattice
 
-    def least(self, objective: MappingObjective, limit: float, most_steps: int = MOST_STEPS) -> Found:
+    def least(self, objective: MappingObjective, limit: float, most_steps: int = STEPS_IN_A_SECOND // 2) -> Found:
         """Return a lower bound on all mappings, capped at the limit, which means that none is below it."""
         places = self._places
         if not places:

@@ -33,8 +33,6 @@ from onchip.search.budget.limits import Budget, Run
 from onchip.search.strategy.portfolio import Incumbent, Portfolio, Stepped, Strategy
 from onchip.search.strategy.start import without_bound
 
-LARGEST_PRIME: Final = 5
-"""Largest prime factor of a padded temporal loop, so that it can be split."""
 FACTORS: Final = 5
 WAYS_LOOKED_AT: Final = 400
 MIRRORED: Final = {"P": "Q", "Q": "P", "R": "S", "S": "R"}
@@ -68,7 +66,7 @@ def starts(problem: LayerProblem, objective: MappingObjective, ways: int) -> Ite
         ]
         beside.sort(key=lambda loop: last_apart(problem, str(loop.along)))
         turns = {
-            loop: padded_bound(-(-bound // int(units)), LARGEST_PRIME)
+            loop: padded_bound(-(-bound // int(units)), SMALL_PRIMES[-1])
             for (loop, bound), units in zip(problem.layer.bounds.items(), np.prod(way, axis=0), strict=True)
         }
         unrolled = Unrolled(tuple(beside), turns)

@@ -22,8 +22,6 @@ from onchip.search.strategy.interruptible import run_watched
 
 METHOD: Final = "branching"
 NO_ARENA: Final = -1
-SEARCHED_PAIRS: Final = 1_000_000
-"""Pairs of buffers alive together above which one attempt of the exact search takes many seconds."""
 
 
 def pack(problem: PackingProblem, run: Run, most_nodes: float = inf, repair_rounds: int = 0) -> SearchResult[Packing]:

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 METHOD: Final = "memories"
-SHARE_OF_ARENAS: Final = 0.25
-"""Of the time that is left, for the least arenas of memories without a capacity."""
 SLACKS: Final = (64, 32, 16, 8, 4)
 """Parts of the capacities that are left free, one after another, where packing stays open."""
 OUTSIDE: Final = -1
@@ -523,7 +521,7 @@ def least_cost(problem: StaticPackingProblem, run: Run) -> SearchResult[StaticPa
     INFEASIBLE if no memories hold the buffers. An answer without time needs a memory without a capacity.
     """
     has_arenas = run.deadline.is_set and any(one.capacity_bytes is None for one in problem.memories)
-    searching = run.within(run.seconds_left * (1 - SHARE_OF_ARENAS)) if has_arenas else run
+    searching = run.within(run.seconds_left * (1 - STEP.arena_share)) if has_arenas else run
     result = MemorySearch(problem, searching).solve()
     if result.answer is None:
         return result

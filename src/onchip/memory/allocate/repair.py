@@ -226,8 +226,6 @@ class RepairParams:
 
 
 PARAMS: Final = RepairParams()
-QUICK_WORK: Final = 200_000
-"""About half a second. A unit is a residency of a schedule that is looked at, or two decisions of a search."""
 
 
 def place_or_cut(

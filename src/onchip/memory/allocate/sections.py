@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
+from onchip.memory.effort import STEP
 from onchip.native import BufferLives
 
 MOST_SUM_BITS: Final = 1 << 22
-MOST_PAIRS: Final = 20_000_000
-"""Pairs of buffers that live together, up to which they are listed: the lists take some 400 MB."""
 
 
 def has_too_many_pairs(buffers: Sequence[Buffer], most: int | None = None) -> bool:
-    """True if more than `most` (or MOST_PAIRS) pairs are alive together, too many for lists of pairs."""
+    """True if more than `most` (or `listed_pairs`) pairs are alive together, too many for lists of pairs."""
     pairs = ended = 0
     stops = sorted(buffer.stop for buffer in buffers)
     for begun, start in enumerate(sorted(buffer.start for buffer in buffers)):
         while stops[ended] <= start:
             ended += 1
         pairs += begun - ended
-    return pairs > (MOST_PAIRS if most is None else most)
+    return pairs > (STEP.listed_pairs if most is None else most)
 
 
 def sections_of(buffers: Sequence[Buffer]) -> tuple[list[tuple[int, int]], list[int]]:

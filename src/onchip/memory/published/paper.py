@@ -14,6 +14,7 @@ from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
+from onchip.memory.effort import STEP
 from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.bounds import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem, Windows
@@ -284,8 +285,6 @@ class PaperModel:
 
 
 METHOD = "paper"
-MOST_PAIR_STEPS = 60_000
-MOST_ACTIONS = 100_000
 
 
 def solve_as_paper(problem: Problem, run: Run) -> SearchResult[Plan]:
@@ -298,7 +297,7 @@ def solve_as_paper(problem: Problem, run: Run) -> SearchResult[Plan]:
     incumbent = PlanIncumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
     if not all(incumbent.indexed.write_lists):
         return incumbent.result(METHOD)
-    if _least_action_count(incumbent.indexed) > MOST_ACTIONS:
+    if _least_action_count(incumbent.indexed) > STEP.model_terms:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
         return incumbent.result(METHOD)
     windows = Windows.of(incumbent.indexed)
@@ -311,7 +310,7 @@ def solve_as_paper(problem: Problem, run: Run) -> SearchResult[Plan]:
 
 def _solve(incumbent: PlanIncumbent, windows: Windows) -> None:
     indexed, run = incumbent.indexed, incumbent.run
-    if sum(map(len, windows.lifetimes)) > MOST_ACTIONS or pair_steps(windows, MOST_PAIR_STEPS) > MOST_PAIR_STEPS:
+    if max(sum(map(len, windows.lifetimes)), pair_steps(windows, STEP.model_terms)) > STEP.model_terms:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
         return
     paper = PaperModel(indexed, windows, run)

@@ -53,8 +53,6 @@ class RecomputationParams:
     """Operators up to which a search of everything is tried."""
     sets: int = 300_000
     """Sets of tensors of that search: seconds."""
-    states_without: int = 20_000
-    """States of a plan in which nothing runs again, without a node limit."""
     first_moments: int = 5
     """Moments of the first model, spread over the steps in which not all fits."""
     moments: int = 24
@@ -129,7 +127,7 @@ class _Planner:
         if not is_spilling and problem.order is Order.GIVEN and self._units < max(self.first_runs.live_units()):
             return
         asked = replace(problem, recomputation=None, objective=problem.objective if is_spilling else Objective.PEAK)
-        limits = replace(self.run.limits, node_limit=self.run.limits.node_limit or PARAMS.states_without)
+        limits = replace(self.run.limits, node_limit=self.run.limits.node_limit or STEP.part_states)
         result = solve_exactly(asked, without_bound(replace(turn.run, limits=limits)))
         if result.answer is not None and result.objective_value is not None:
             value = result.objective_value if is_spilling else 0

@@ -340,19 +340,13 @@ class PackingOfPart:
         return [lived[index] for index in Attempt(clipped, self._run).core] or lived
 
 
-STATES_OF_A_STEP: Final = 1_000
-MOST_STATES: Final = 20_000_000
-
 WINDOW_METHOD: Final = "gaps of a window"
-
-WINDOW_STEPS: Final = 1_000
-"""For each of several windows."""
 
 
 class GapWindows:
     """Windows of one order, in one scratchpad without overwriting. `lower_bound` grows with each window solved."""
 
-    def __init__(self, indexed: IndexedProblem, order: Sequence[int], window_steps: int = WINDOW_STEPS) -> None:
+    def __init__(self, indexed: IndexedProblem, order: Sequence[int], window_steps: int = STEP.window_steps) -> None:
         self.lower_bound = 0
         self._indexed = indexed
         self._order = tuple(order)
@@ -557,7 +551,7 @@ def what_leaves(gaps: Sequence[IdleGap], left_units: Callable[[int], int], run: 
         ],
         [left_units(step) for step in range(first, stop)],
     )
-    token, most_states = StopToken(), min(MOST_STATES, STATES_OF_A_STEP * (stop - first))
+    token, most_states = StopToken(), min(STEP.most_gap_states, STEP.gap_states * (stop - first))
     if not run_watched(lambda: search.run(most_states, token), token.ask, run):
         return None
     return Leaving(tuple(compress(gaps, (not stays for stays in search.stays))), search.cost)

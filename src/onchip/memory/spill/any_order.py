@@ -22,7 +22,6 @@ from typing import Final
 
 from onchip.bounds.retention.sure_gaps import PossibleGaps, descent_of, sure_gaps
 from onchip.memory.allocate.exact import Attempt
-from onchip.memory.allocate.pack import SEARCHED_PAIRS
 from onchip.memory.allocate.residencies import LayoutPlacer, packing_problem
 from onchip.memory.allocate.sections import has_too_many_pairs
 from onchip.memory.baselines.belady import belady_moves
@@ -46,10 +45,9 @@ class OrderParams:
 
     whole_steps: int = 4_000
     """Steps of an order above which its residencies are decided window by window, if their choices are too many."""
-    first_width: int = 8
-    """Layouts of the first beam."""
     width_growth: int = 8
-    """Ratio of a beam's width to that of the beam before: two beams of nearly the same width find the same."""
+    """Layouts of the first beam, and the ratio of a beam's width to that of the beam before: two beams of nearly the
+    same width find the same."""
     layouts: int = 4_000_000
     """Layouts of all steps and beams, without a time limit: some seconds."""
     dear_addresses: float = 1.1
@@ -107,7 +105,7 @@ class OneOrderPlanner:
 
     def solve(self, by_distance: OperatorSchedule) -> None:
         """Leave the best plan with the incumbent, and the bound if it holds; `by_distance` are Belady's residencies."""
-        self._place(LayoutPlacer(self._indexed, by_distance), PARAMS.first_width)
+        self._place(LayoutPlacer(self._indexed, by_distance), PARAMS.width_growth)
         if self._is_over:
             return
         self.least_cost_in_bytes, found = cheapest_residencies(self._indexed, self._order, by_distance, self._half)
@@ -128,7 +126,7 @@ class OneOrderPlanner:
     def place_by_beams(self, schedule: OperatorSchedule) -> None:
         """Offer plans near the schedule that narrow beams find at once."""
         placer = LayoutPlacer(self._indexed, schedule)
-        for width in (PARAMS.first_width, PARAMS.width_growth * PARAMS.first_width):
+        for width in (PARAMS.width_growth, PARAMS.width_growth**2):
             self._place(placer, width)
 
     def place_soon(self, schedule: OperatorSchedule) -> None:
@@ -137,7 +135,7 @@ class OneOrderPlanner:
         problem = packing_problem(self._indexed, schedule)
         dear, value = PARAMS.dear_addresses * non_compulsory_cost(self._indexed, schedule), self._incumbent.value
         is_dear = value is not None and value > dear
-        if not self._is_over and not is_dear and not has_too_many_pairs(problem.buffers, SEARCHED_PAIRS):
+        if not self._is_over and not is_dear and not has_too_many_pairs(problem.buffers, STEP.searched_pairs):
             attempt = Attempt(problem, self._half)
             attempt.go_on(STEP.plan_nodes)
             if attempt.offsets_bytes is not None:
@@ -156,7 +154,7 @@ class OneOrderPlanner:
     def widen(self, schedule: OperatorSchedule, turn: Stepped) -> Iterator[float]:
         """Place by ever wider beams, the last as wide as the turn allows; a node is a beam of the first width."""
         placer, layouts_left, last = LayoutPlacer(self._indexed, schedule), PARAMS.layouts // len(self._order), 0
-        first, seconds_each = PARAMS.width_growth**2 * PARAMS.first_width, 0.0
+        first, seconds_each = PARAMS.width_growth**3, 0.0
         width = first
         while not self._is_over:
             if not self._run.deadline.is_set:
@@ -346,7 +344,7 @@ class AnyOrderPlanner:
             return
         found, placer = None, LayoutPlacer(self._indexed, self._schedule)
         for power in (1, 2):
-            layouts = PARAMS.first_width * PARAMS.width_growth**power
+            layouts = PARAMS.width_growth ** (1 + power)
             found = placer.place(layouts, turn.part(3 - power)) or found
         if found is None:
             return

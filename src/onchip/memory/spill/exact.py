@@ -19,7 +19,7 @@ from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import SearchResult, Status
 from onchip.memory.allocate.exact import Attempt, Knowledge, pack_by_cp_sat
-from onchip.memory.allocate.repair import QUICK_WORK, place_or_cut, place_or_cut_by_time
+from onchip.memory.allocate.repair import place_or_cut, place_or_cut_by_time
 from onchip.memory.allocate.residencies import chained, has_countable_layouts, pack_with_ties
 from onchip.memory.allocate.sections import has_too_many_pairs
 from onchip.memory.baselines.belady import belady_moves
@@ -48,8 +48,6 @@ class AddressParams:
     """Operators of one order up to which the model with addresses follows a plan that does not pack."""
     optima: int = 40
     """Other optima in bytes that are packed."""
-    slack_states: int = 200_000
-    """States of a search with slack: about a second."""
 
 
 PARAMS: Final = AddressParams()
@@ -132,7 +130,7 @@ class AddressSearch:
     def _packs_with_slack(self, capacity_bytes: int, run: Run) -> bool:
         memory = replace(self._indexed.memory, capacity_bytes=capacity_bytes)
         smaller = IndexedProblem.of(replace(self._indexed.problem, memories=(memory,)))
-        moves = optimal_moves(smaller, run, self._incumbent.value, 0, PARAMS.slack_states)
+        moves = optimal_moves(smaller, run, self._incumbent.value, 0, STEP.whole_states)
         return moves is None or self._try_to_pack(schedule_of_moves(smaller, moves), run, "packed with slack")
 
     def _model(self, turn: Stepped) -> Iterator[None]:
@@ -320,7 +318,7 @@ class TrafficPlanner:
 
     def _offer(self, schedule: OperatorSchedule, phase: str) -> None:
         """Give a schedule addresses, with more evictions if it does not pack."""
-        self._keep(*place_or_cut(self._indexed, schedule, self._run, QUICK_WORK), phase)
+        self._keep(*place_or_cut(self._indexed, schedule, self._run, STEP.check_nodes), phase)
 
     def _keep(self, placed: OperatorSchedule, offsets_bytes: tuple[int, ...], phase: str) -> None:
         self._incumbent.offer(placed, offsets_bytes, non_compulsory_cost(self._indexed, placed), phase)

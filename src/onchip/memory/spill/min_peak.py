@@ -180,10 +180,6 @@ class MinPeakParams:
     """Parts of each order in each round, those of the highest needs."""
     flattened_from: float = 0.8
     """Part of the peak below which the steps of an order are left as they are."""
-    start_states: int = 200_000
-    """States of an order to start from: mostly some seconds, for an order of low peak without proof."""
-    start_share: float = 0.1
-    """Part of the time left for an order to start from."""
 
 
 PARAMS: Final = MinPeakParams()
@@ -360,8 +356,8 @@ def orders_to_start_from(problem: Problem, run: Run) -> Iterator[tuple[int, ...]
     yield given
     if problem.order is not Order.FREE:
         return
-    most = min(run.limits.node_limit or PARAMS.start_states, PARAMS.start_states)
-    soon = without_figures(run.within(PARAMS.start_share * run.seconds_left))
+    most = min(run.limits.node_limit or STEP.whole_states, STEP.whole_states)
+    soon = without_figures(run.within(STEP.share * run.seconds_left))
     least = min_peak_bytes(problem, replace(soon, limits=replace(run.limits, node_limit=most)))
     if least.answer is not None and least.answer != given:
         yield least.answer

@@ -126,8 +126,6 @@ class PartsParams:
     """States of the search of a part: about a second."""
     rounds: int = 4
     """Rounds in which shares move before parts become wider, and, without a time limit, in which parts become wider."""
-    part_share: float = 0.1
-    """Part of the time left for the search of one part."""
     first_move: float = 0.5
     """Part of the difference by which shares move in the first round; it falls with the root of the round."""
 
@@ -264,7 +262,7 @@ class PartsBound:
 
     # Solve
 
-    def _solve_parts(self, parts: Iterable[Part], states: int, run: Run, share: float = PARAMS.part_share) -> None:
+    def _solve_parts(self, parts: Iterable[Part], states: int, run: Run, share: float = STEP.share) -> None:
         """Bound the parts that are not current, each within `states` and a `share` of the time left."""
         open_parts = [part for part in parts if not part.is_current]
         alone = of_one_worker(without_figures(run))
@@ -364,7 +362,7 @@ class PartsBound:
         batches = list(_in_batches(unsolved, run.limits.workers))
         for number, some in enumerate(batches):
             again = [replace(part, is_current=False) for part in some]
-            self._solve_parts(again, states, run, max(PARAMS.part_share, 1 / (1 + len(batches) - number)))
+            self._solve_parts(again, states, run, max(STEP.share, 1 / (1 + len(batches) - number)))
             for part, longer in zip(some, again, strict=True):
                 if longer.is_current:
                     longer.lower_bound = max(part.lower_bound, longer.lower_bound)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from onchip.answer.problem import Order, Placement
 from onchip.bounds.retention.sure_gaps import pooled
-from onchip.memory.allocate.repair import QUICK_WORK, place_or_cut
+from onchip.memory.allocate.repair import place_or_cut
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.baselines.pinned import stacked, streamed_schedule
 from onchip.memory.decisions import (
@@ -26,6 +26,7 @@ from onchip.memory.decisions import (
     non_compulsory_cost,
     schedule_of_moves,
 )
+from onchip.memory.effort import STEP
 from onchip.memory.retention.addressed import prove_with_addresses
 from onchip.memory.retention.kept_gaps import ConflictLearning, KeptGaps
 from onchip.memory.retention.linked import prove_with_links
@@ -139,9 +140,6 @@ class _Placing:
         return uses[following] if following < len(uses) else NEVER
 
 
-OTHER_ORDERS = 6
-
-
 class ScratchpadsPlanner:
     """Planner for several scratchpads; every operator must fit alone."""
 
@@ -208,7 +206,7 @@ class ScratchpadsPlanner:
         residencies: list[PlannedResidency] = []
         offsets_bytes: list[int] = []
         for memory, view in enumerate(self._indexed.views):
-            part, offsets = place_or_cut(view, schedule.in_memory(memory), self._run, QUICK_WORK)
+            part, offsets = place_or_cut(view, schedule.in_memory(memory), self._run, STEP.check_nodes)
             residencies += part.residencies
             offsets_bytes += offsets
         placed = OperatorSchedule(schedule.order, tuple(residencies))
@@ -223,7 +221,7 @@ class ScratchpadsPlanner:
         run = self._run.within(self._run.seconds_left / 2) if self._run.deadline.is_set else self._run
         search = LeastBytes(relaxed.indexed, run, self._learn_order_of, raise_bound)
         Portfolio(search, search.strategies(search), Budget(run)).solve()
-        for seed in range(1, 1 + OTHER_ORDERS):
+        for seed in range(1, 1 + STEP.other_orders):
             if self._is_over or not search.is_proven:
                 return
             moves = optimal_moves(relaxed.indexed, self._run, search.lower_bound + 1, seed)

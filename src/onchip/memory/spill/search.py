@@ -24,8 +24,6 @@ from onchip.search.strategy.start import without_bound, without_figures
 
 UNLIMITED: Final = 1 << 62
 MOST_WORKERS: Final = 256
-STATES_ALONE: Final = 1 << 16
-"""Below so many states several workers would begin for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class BestFirstSearch:
         upper_bound: int = UNLIMITED,
         seed: int = 0,
         greed: int = 0,
-        states_alone: int = STATES_ALONE,
+        states_alone: int = STEP.states_alone,
     ) -> None:
         self._indexed = indexed
         self._run = run

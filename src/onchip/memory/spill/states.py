@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.arch.memory import Memory
 from onchip.ir.graph import State
+from onchip.memory.effort import STEP
 from onchip.model.capacity.bounds import (
     StateLayout,
     compulsory_cost,
@@ -220,7 +221,6 @@ class KeptStates:
         }
 
 
-MOST_CHOICES: Final = 200
 T = TypeVar("T")
 Solve: TypeAlias = Callable[[Problem, Run], SearchResult[Plan]]
 
@@ -352,7 +352,7 @@ class _StatesSearch(Generic[T]):
         choices = StateChoices(self._problem)
         for one in tried:
             choices.exclude(one)
-        for _ in range(MOST_CHOICES):
+        for _ in range(STEP.state_choices):
             choice = choices.cheapest(self._run)
             if choice is None:
                 self._all_are_tried = self._run.stop is None

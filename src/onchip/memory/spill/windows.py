@@ -17,6 +17,7 @@ from typing import Final
 from onchip.answer.result import Stop
 from onchip.memory.allocate.residencies import layout_tensors
 from onchip.memory.decisions import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
+from onchip.memory.effort import STEP
 from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.lifetimes.indexed import IndexedProblem, mask_of, uses_of
 from onchip.native import LayoutOperator, LayoutStay, PlacedPlan, StopToken, WindowChoice
@@ -214,8 +215,6 @@ class WindowParams:
     widest_before_addresses: int = 28
     """Steps of the widest windows in bytes if windows with addresses follow. For a thousand operators, wider ones take
     5 of 8 s to save 0.6 % of the cost in bytes."""
-    states: int = 20_000
-    """States of the search of a window: tenths of a second."""
     least_gain: float = 1e-3
     """Part of a plan's cost. A pass that gains less is the last of its width."""
     placed_widths: tuple[int, ...] = (8, 12, 16, 20, 24, 28, 40)
@@ -281,7 +280,7 @@ class WindowMoves:
 
     def _searched(self, window: PlanWindow, run: Run) -> tuple[SearchMove, ...] | None:
         """Return moves that cost less than the window's own; None if the search finds none."""
-        found = BestFirstSearch(window.problem, run, PARAMS.states, upper_bound=window.cost).solve()
+        found = BestFirstSearch(window.problem, run, STEP.part_states, upper_bound=window.cost).solve()
         if found.moves is None and found.stop in (Stop.COMPLETED, Stop.NODE_LIMIT):
             self._at_their_best.add(_key(window))
         return found.moves
