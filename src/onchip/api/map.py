@@ -12,7 +12,7 @@ from onchip.answer.document import Claim, Document, NamedMapping, Reading, Sourc
 from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.choices import choice
-from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO, MappingObjective
 from onchip.answer.options.verb_options import MapOptions
 from onchip.answer.result import SearchResult, Status, Stop
 from onchip.api.inputs import VerbRequest
@@ -30,7 +30,7 @@ from onchip.mapping.methods.registry import SPACES, MapSpace, method_named
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of, check_memories
-from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, OperandAtHome, cost_without_nest
+from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
 from onchip.model.timeline.mac_count import uncosted_operators
 from onchip.ops.layers_of import PLAIN_BITS, NetworkLayers, Precision
 from onchip.ops.nests import operands_of
@@ -403,7 +403,7 @@ def moved_operators(layers: NetworkLayers, accelerator: Accelerator) -> tuple[Mo
     for one in uncosted_operators(graph, {one.operator for one in layers.left_out}):
         operands = operands_of(graph, graph.operator[one.operator])
         cost = cost_without_nest((OperandAtHome(each.operand, each.bits, 0, None) for each in operands), accelerator)
-        energy_pj = None if cost.stated_energy_fj is None else cost.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE
+        energy_pj = None if cost.stated_energy_fj is None else cost.stated_energy_fj / FEMTO_PER_PICO
         of_kind = one.operator, one.kind, one.why, one.macs, one.operations
         found.append(MovedOperator(*of_kind, energy_pj, cost.cycles, cost.dram_read_bits, cost.dram_written_bits))
     return tuple(found)

@@ -12,7 +12,6 @@ import numpy as np
 from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
-from onchip.answer.schedule import WORKSPACE
 from onchip.api.check import check_plan
 from onchip.api.check_request import CheckRequest
 from onchip.api.check_schedule import check_schedule_file, priced_schedule
@@ -34,8 +33,7 @@ from onchip.errors import AcceleratorError, DifferentShapeError, InputError, Usa
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.networks import read_arrays
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
 from onchip.ops.layers_of import with_elements_of
 from onchip.reports.execution import Execution, ScheduleExecution, ScheduleTiming, Timing
@@ -183,7 +181,7 @@ def _model_kernels(network: Network, reading: Reading, graph: Graph, whole: Grap
             place="reading.bits",
             expected="the model's own: plan without `bits` to run it",
         )
-    return KernelsWithWorkspaces(graph, _runtime_kernels(network, reading, graph, whole, values))
+    return _runtime_kernels(network, reading, graph, whole, values)
 
 
 def _has_its_own_bits(network: Network, reading: Reading, whole: Graph) -> bool:
@@ -278,44 +276,6 @@ def network_inputs(
             kernels.given_input(tensor, given[name]) if name in given else kernels.network_input(tensor)
         )
     return inputs
-
-
-@dataclass(frozen=True, slots=True)
-class KernelsWithWorkspaces:
-    """Kernels that run operators of `graph` by `kernels`, and write zeros to their workspaces."""
-
-    graph: Graph
-    kernels: NetworkKernels
-
-    @property
-    def name(self) -> str:
-        """Return the name of the kernels."""
-        return self.kernels.name
-
-    def parameter(self, tensor: Tensor) -> Bytes:
-        """Return the initial DRAM contents of a parameter."""
-        return self.kernels.parameter(tensor)
-
-    def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
-        """Return the operator's outputs, including its workspace."""
-        own = operator.name + WORKSPACE
-        if own not in operator.outputs:
-            return self.kernels.run(operator, operands)
-        beside = tuple(name for name in operator.outputs if name != own)
-        found = self.kernels.run(replace(operator, outputs=beside), operands)
-        return {**found, own: np.zeros(self.graph.tensor[own].size_bytes, np.uint8)}
-
-    def network_input(self, tensor: Tensor) -> Bytes:
-        """Return the bytes of a network input, generated from the seed."""
-        return self.kernels.network_input(tensor)
-
-    def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
-        """Return the bytes of a given value for the network input; raises InputError for an unsuitable value."""
-        return self.kernels.given_input(tensor, array)
-
-    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float | None:
-        """Return the relative difference from the whole model's outputs; None without a model."""
-        return self.kernels.difference_from_whole_model(inputs, outputs)
 
 
 @phase("timing")

@@ -166,6 +166,16 @@ class Operator:
         """Return the inputs and parameters, each once, in order."""
         return tuple(dict.fromkeys((*self.inputs, *self.parameters)))
 
+    @property
+    def whole(self) -> Operator:
+        """Return the operator that this one is a tile of, or the operator itself."""
+        tile = self.tile
+        if tile is None:
+            return self
+        return replace(
+            self, inputs=tile.inputs, parameters=tile.parameters, outputs=tile.outputs, tile=None, in_place=()
+        )
+
     def may_overwrite(self, name: str) -> bool:
         """Return True if the operator reads an input whole and through one view, so that an output may overwrite it.
 

@@ -252,10 +252,7 @@ def whole_operator(graph: Graph, operator: Operator) -> Graph:
         name: Tensor.of_shape(name, shape, bits.get(name, widest), Role.ACTIVATION)
         for name, shape in tile.shape.items()
     }
-    whole = replace(
-        operator, inputs=tile.inputs, parameters=tile.parameters, outputs=tile.outputs, tile=None, in_place=()
-    )
-    return _alone(tensors, whole)
+    return _alone(tensors, operator.whole)
 
 
 def _alone(tensors: dict[str, Tensor], operator: Operator) -> Graph:

@@ -10,7 +10,7 @@ while its operator runs, before it reads and after it has written, so that any o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
@@ -92,7 +92,7 @@ def run_in_given_order(problem: Problem, kernels: Kernels, inputs: Mapping[str, 
             if tensor.role is Role.PARAMETER and tensor.name not in held:
                 held[tensor.name] = kernels.parameter(tensor)
                 fingerprints[tensor.name] = fingerprint(held[tensor.name])
-        written = kernels.run(operator, {tensor.name: held[tensor.name] for tensor in operands})
+        written = _written(graph, kernels, operator, {tensor.name: held[tensor.name] for tensor in operands})
         for name in operator.outputs:
             held[name] = written[name]
             fingerprints[name] = fingerprint(written[name])
@@ -100,6 +100,15 @@ def run_in_given_order(problem: Problem, kernels: Kernels, inputs: Mapping[str, 
             if last_reader.get(name, operator.name) == operator.name and graph.tensor[name].role is not Role.OUTPUT:
                 del held[name]
     return Reference(fingerprints, {tensor.name: held[tensor.name] for tensor in graph.with_role(Role.OUTPUT)})
+
+
+def _written(graph: Graph, kernels: Kernels, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
+    """Return the operator's outputs; its workspace, which no kernel knows, is filled with zeros."""
+    own = operator.name + WORKSPACE
+    if own not in operator.outputs:
+        return kernels.run(operator, operands)
+    known = replace(operator, outputs=tuple(name for name in operator.outputs if name != own))
+    return {**kernels.run(known, operands), own: np.zeros(graph.tensor[own].size_bytes, np.uint8)}
 
 
 ALIGNMENT_BYTES: Final = 64
@@ -294,7 +303,7 @@ class ProgramMachine:
                 operands[tensor.name] = self._read(operator, tensor)
         if self.difference is not None:
             return
-        written = self.kernels.run(operator, operands)
+        written = _written(self.problem.graph, self.kernels, operator, operands)
         if self._overwrites_what_it_reads_elsewhere(operator):
             written = {operator.outputs[0]: self._run_in_order(operator, operands)}
         if operator.in_place or self._staying:  # a kernel may return bytes of an input, which are overwritten below

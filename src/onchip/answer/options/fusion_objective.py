@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from math import prod
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from onchip.answer.options.mapping_objective import MappingObjective
 
-ArrayT = TypeVar("ArrayT")
 Criteria: TypeAlias = tuple[int, ...]
 """Values that are summed over stacks; an objective is the product of its criteria."""
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import ceil, prod
 from typing import Final, TypeAlias
 
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO
 from onchip.answer.schedule import MOST_TILE_OPERATORS
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy
@@ -24,7 +25,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, MemoryRates, dram_cycles
+from onchip.model.program.compute_cost import MemoryRates, dram_cycles
 from onchip.ops.channel_slices import CHANNELS, whole_inputs
 from onchip.ops.nests import BandedOperand, operands_of
 from onchip.ops.views import JoinedMaps, joined_maps, may_be_views
@@ -68,7 +69,7 @@ class Relaxation:
     @property
     def energy_fj(self) -> int:
         """The lower bound on energy in fJ, less the possible rounding of each Compute and Copy to femtojoules."""
-        energy_fj = self.energy_pj * FEMTOJOULES_PER_PICOJOULE
+        energy_fj = self.energy_pj * FEMTO_PER_PICO
         return max(ceil(energy_fj * (1 - _MARGIN) - self.rounding_fj), 0)
 
     @property
@@ -225,7 +226,7 @@ class _Relaxing:
             for name in memories
             for bits, energy_fj in (self._rates.shortest_access(name, direction),)
         }
-        return float((each_fj[DRAM] - min(each_fj.values())) / FEMTOJOULES_PER_PICOJOULE)
+        return float((each_fj[DRAM] - min(each_fj.values())) / FEMTO_PER_PICO)
 
     def _is_moved_whole(self, operator: Operator) -> bool:
         """Return True if a view moves all its elements, in tiles or not: all are needed, or it is never cut."""
@@ -256,7 +257,7 @@ class _Relaxing:
         bits = max(elements, 0) * max(layer.output_bits for layer in nests)
         memories = [DRAM] if output.role is Role.OUTPUT else [DRAM, *self._holding(Operand.OUTPUT)]
         least = (self._rates.shortest_access(memory, Direction.WRITE) for memory in memories)
-        return bits * float(min(Fraction(energy_fj) / size for size, energy_fj in least) / FEMTOJOULES_PER_PICOJOULE)
+        return bits * float(min(Fraction(energy_fj) / size for size, energy_fj in least) / FEMTO_PER_PICO)
 
     def _floor(self, operator: Operator, layer: Layer, work: NestWork) -> tuple[FloorOfNest, Fraction]:
         """Return the energy floor of a nest, and its least cycles in the units or at a port (cached)."""
@@ -302,7 +303,7 @@ class _Relaxing:
         if Role.OUTPUT in roles and direction is Direction.WRITE:
             return sum(map(self._to_dram_pj, operand.bands))
         least_fj = min(self._rates.energy_fj(memory, direction, operand.bits) for memory in memories)
-        return float(least_fj / FEMTOJOULES_PER_PICOJOULE)
+        return float(least_fj / FEMTO_PER_PICO)
 
     def _holding(self, operand: Operand) -> list[str]:
         return [level.memory.name for level in self._rates.addressed if operand in level.memory.holds]
@@ -312,7 +313,7 @@ class _Relaxing:
 
     def _pj_of_a_bit(self, direction: Direction) -> float:
         shortest_bits, energy_fj = self._rates.shortest_access(DRAM, direction)
-        return float(energy_fj / shortest_bits / FEMTOJOULES_PER_PICOJOULE)
+        return float(energy_fj / shortest_bits / FEMTO_PER_PICO)
 
     def _rounding_fj(self) -> float:
         """Return the maximum rounding loss: half a femtojoule for each Compute and each Copy that the bound counts.
@@ -322,7 +323,7 @@ class _Relaxing:
         loss is 0 if each access and each MAC costs whole femtojoules.
         """
         array = self.accelerator.array
-        energies_fj = [Fraction(str((array and array.mac_energy_pj) or 0.0)) * FEMTOJOULES_PER_PICOJOULE]
+        energies_fj = [Fraction(str((array and array.mac_energy_pj) or 0.0)) * FEMTO_PER_PICO]
         for memory in (*(level.memory.name for level in self.accelerator.levels), DRAM):
             energies_fj += [self._rates.shortest_access(memory, way)[1] for way in (Direction.READ, Direction.WRITE)]
         if all(energy.denominator == 1 for energy in energies_fj):

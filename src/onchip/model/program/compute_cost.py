@@ -16,13 +16,14 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO
+from onchip.answer.schedule import WORKSPACE
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import stated, summed
 from onchip.arch.memory import DRAM, Access, Direction, Dma, Memory, Operand, Port
 from onchip.errors import AcceleratorError, UsageError
+from onchip.ir.graph import Graph
 from onchip.model.layer.cost import access_of, layer_cost, stated_access
-
-FEMTOJOULES_PER_PICOJOULE = 1000
 
 
 class MemoryRates:
@@ -72,7 +73,7 @@ class MemoryRates:
             access = access_of(self._accelerator, memory)
             bits = access.shortest_access_bits or access.access_bits
             # the number as written in decimal, not its nearest binary fraction
-            energy_fj = Fraction(str(_energy_pj(access, direction))) * FEMTOJOULES_PER_PICOJOULE
+            energy_fj = Fraction(str(_energy_pj(access, direction))) * FEMTO_PER_PICO
             self._shortest[key] = bits, energy_fj * bits / access.access_bits
         return self._shortest[key]
 
@@ -198,10 +199,10 @@ def cost_of_nests(nests: Sequence[NestCost], filled: FilledOutputs = NOTHING_FIL
         for memory, size in nest.workspace_bytes.items():
             workspaces[memory] = max(workspaces.get(memory, 0), size)
     if filled.bits and filled_fj is not None:
-        parts[filled.home or DRAM, Operand.OUTPUT.value] += float(filled_fj / FEMTOJOULES_PER_PICOJOULE)
+        parts[filled.home or DRAM, Operand.OUTPUT.value] += float(filled_fj / FEMTO_PER_PICO)
     stated_fj = None
     if energy_pj is not None and filled_fj is not None:
-        stated_fj = round(energy_pj * FEMTOJOULES_PER_PICOJOULE + float(filled_fj))
+        stated_fj = round(energy_pj * FEMTO_PER_PICO + float(filled_fj))
     return ComputeCost(
         stated_fj,
         sum(nest.cycles for nest in nests) + filled.cycles,
@@ -259,7 +260,7 @@ def cost_without_nest(
         moved.get((DRAM, Direction.WRITE), 0),
         {memory: min(-(-bits // 8), room_bytes[memory]) for memory, bits in rows.items()},
         0.0,
-        {key: float(part / FEMTOJOULES_PER_PICOJOULE) for key, part in parts.items()},
+        {key: float(part / FEMTO_PER_PICO) for key, part in parts.items()},
     )
 
 
@@ -340,7 +341,7 @@ class CopyPrices:
         return CopyCost(
             way,
             round(sum(parts.values())) if len(known_fj) == len(energies_fj) else None,
-            {memory: float(part / FEMTOJOULES_PER_PICOJOULE) for memory, part in parts.items()},
+            {memory: float(part / FEMTO_PER_PICO) for memory, part in parts.items()},
             self._setup_cycles + slowest,
             dram_cycles(rates, read_bits, written_bits),
             read_bits,
@@ -399,3 +400,9 @@ def workspace_bytes(problem: LayerProblem, needs: Mapping[tuple[str, str], int])
         if bits:
             found[name] = -(-bits // 8)
     return found
+
+
+def resident_bytes(graph: Graph, costs: Mapping[str, ComputeCost], name: str, memory: str) -> int:
+    """Return the bytes of a tensor, or of an operator's workspace, in a memory; raises KeyError for another name."""
+    tensor = graph.tensor.get(name)
+    return costs[name.removesuffix(WORKSPACE)].workspace_bytes[memory] if tensor is None else tensor.size_bytes

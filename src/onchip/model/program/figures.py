@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.answer.schedule import WORKSPACE
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import stated, summed
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, ComputeCost, CopyPrices
+from onchip.model.program.compute_cost import ComputeCost, CopyPrices, resident_bytes
 from onchip.model.timeline.activity import LatencyParts
 from onchip.model.timeline.schedule_timeline import ScheduleTimeline, time_schedule
 from onchip.ops.nests import BandedOperand
@@ -121,7 +121,7 @@ class ScheduleFigures:
     @property
     def energy_pj(self) -> float | None:
         """Return the energy in pJ, or None if it is unknown."""
-        return None if self.stated_energy_fj is None else self.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE
+        return None if self.stated_energy_fj is None else self.stated_energy_fj / FEMTO_PER_PICO
 
     @property
     def traffic_bytes(self) -> int:
@@ -192,15 +192,10 @@ def memory_figures(
     lent = set[tuple[str, str]]()
     peak, arena = dict(live), dict(live)
 
-    def size_of(tensor: str, memory: str) -> int:
-        if tensor.endswith(WORKSPACE) and tensor not in graph.tensor:
-            return compute_costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
-        return graph.tensor[tensor].size_bytes
-
     for instruction in program.instructions:
         match instruction:
             case Allocate(tensor, memory, offset_bytes):
-                size_bytes = size_of(tensor, memory)
+                size_bytes = resident_bytes(graph, compute_costs, tensor, memory)
                 lender = graph.lender(tensor, offset_bytes, offsets[memory].get)
                 if lender is None:
                     live[memory] += size_bytes
@@ -214,7 +209,7 @@ def memory_figures(
                 if (tensor, memory) in lent:
                     lent.discard((tensor, memory))
                 else:
-                    live[memory] -= size_of(tensor, memory)
+                    live[memory] -= resident_bytes(graph, compute_costs, tensor, memory)
     return {memory: MemoryFigures(peak[memory], arena[memory]) for memory in live}
 
 

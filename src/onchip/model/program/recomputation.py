@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO
 from onchip.answer.problem import Objective, Rate, Recomputation, Transfers
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -17,7 +18,6 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.model.timeline.mac_count import MACS, SimpleCost, cycles_by_model
 
-FEMTOJOULES_PER_PICOJOULE = 1000
 TIMED_OR_POWERED: Final = frozenset({Objective.DMA_CYCLES, Objective.LATENCY, Objective.DMA_ENERGY})
 """Objectives whose transfer costs only an accelerator can state."""
 
@@ -52,7 +52,7 @@ def _copy_femtojoules(accelerator: Accelerator, source: str, target: str) -> Rat
 def _term(access: Access, energy_pj: float) -> tuple[int, int]:
     """Return the bits of the shortest access and its share of a whole access' energy, to the nearest femtojoule."""
     unit_bits = access.shortest_access_bits or access.access_bits
-    return unit_bits, round(energy_pj * FEMTOJOULES_PER_PICOJOULE * unit_bits / access.access_bits)
+    return unit_bits, round(energy_pj * FEMTO_PER_PICO * unit_bits / access.access_bits)
 
 
 def _access(accelerator: Accelerator, memory: str) -> Access:
@@ -143,6 +143,6 @@ def _femtojoules(accelerator: Accelerator, graph: Graph) -> Callable[[Operator],
                     expected="`mac_energy_pj` of its array, energy stated in the network's file, or `recompute_price`",
                 )
             energy_pj = work.cycles(operator) * mac_pj
-        return ceil(energy_pj * FEMTOJOULES_PER_PICOJOULE)
+        return ceil(energy_pj * FEMTO_PER_PICO)
 
     return cost

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, gcd, prod
 from typing import Final
 
@@ -98,12 +98,9 @@ class MacCount:
 
     def loops_of_whole(self, operator: Operator) -> Mapping[str, int] | None:
         """Return the loop sizes of the operator that a tile belongs to, or of the operator itself."""
-        tile = operator.tile
-        if tile is not None:
-            whole = replace(
-                operator, inputs=tile.inputs, parameters=tile.parameters, outputs=tile.outputs, tile=None, in_place=()
-            )
-            return _loops(whole, _shapes_of_tile(whole, tile))
+        if operator.tile is not None:
+            whole = operator.whole
+            return _loops(whole, _shapes_of_tile(whole, operator.tile))
         shapes = [self._shape(name) for name in (operator.outputs[0], *operator.inputs, *operator.parameters)]
         if any(shape is None for shape in shapes[:2]):
             return None
@@ -235,13 +232,9 @@ def _product(output: tuple[int, ...], depth: int) -> Mapping[str, int]:
 def _keys(operator: Operator, others: list[tuple[int, ...]]) -> int:
     """Return the number of keys per query, from the shapes of queries, keys and values if an export lists them."""
     listed = operator.attributes.get("input_shapes")
-    if isinstance(listed, list) and len(listed) > 1:
-        return _integers(listed[1])[-2]
+    if isinstance(listed, list) and len(listed) > 1 and isinstance(listed[1], list):
+        return [each for each in listed[1] if isinstance(each, int)][-2]
     return others[0][-2] if others and len(others[0]) > 1 else 0
-
-
-def _integers(value: object) -> tuple[int, ...]:
-    return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
 
 
 @dataclass(frozen=True, slots=True)

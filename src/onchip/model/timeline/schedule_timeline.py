@@ -19,7 +19,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Dma, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.model.program.compute_cost import ComputeCost, CopyPrices, MemoryRates, dram_cycles
+from onchip.model.program.compute_cost import ComputeCost, CopyPrices, MemoryRates, dram_cycles, resident_bytes
 from onchip.model.timeline.activity import (
     ON_THE_ARRAY,
     START,
@@ -176,10 +176,7 @@ class _ProgramClock:
 
     def begin(self, number: int, tensor: str, memory: str, offset_bytes: int) -> None:
         """Start the residency of a tensor or workspace; raises KeyError if the name is neither."""
-        if tensor.endswith(WORKSPACE) and tensor not in self._graph.tensor:
-            size_bytes = self._costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
-        else:
-            size_bytes = self._graph.tensor[tensor].size_bytes
+        size_bytes = resident_bytes(self._graph, self._costs, tensor, memory)
         used = PlaceUse(number, tensor, memory, offset_bytes, size_bytes)
         self.places.append(used)
         there = self._residents[memory].places

@@ -15,14 +15,15 @@ import numpy.typing as npt
 
 from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO
 from onchip.answer.program import Compute, Residency, Transfer, residencies_of, transfers_of
-from onchip.answer.schedule import WORKSPACE, Homes, Schedule
+from onchip.answer.schedule import Homes, Schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Memory, Operand
 from onchip.ir.layer import Layer
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.layer.cost import energy_pj, layer_cost, stated_access
-from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, ComputeCost, CopyPrices, MemoryRates
+from onchip.model.program.compute_cost import ComputeCost, CopyPrices, MemoryRates, resident_bytes
 from onchip.model.program.figures import homes_of_computes
 from onchip.ops.nests import BandedOperand
 from onchip.reports.explain.history import bytes_per_step
@@ -102,9 +103,7 @@ class ScheduleHistory:
 
     def size_bytes(self, tensor: str, memory: str) -> int:
         """Return the bytes of a tensor, or of a workspace, in a memory."""
-        if tensor.endswith(WORKSPACE) and tensor not in self.tiles.graph.tensor:
-            return self.compute_costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
-        return self.tiles.graph.tensor[tensor].size_bytes
+        return resident_bytes(self.tiles.graph, self.compute_costs, tensor, memory)
 
     def role(self, tensor: str) -> str:
         """Return the tensor's role, or `workspace`."""
@@ -445,7 +444,7 @@ def streamed_operands(history: ScheduleHistory) -> Iterator[StreamedOperand]:
             else:  # without a loop nest, each operand moves once
                 direction = Direction.WRITE if operand.operand is Operand.OUTPUT else Direction.READ
                 energy_fj = rates.stated_energy_fj(DRAM, direction, operand.bits)
-                energy = None if energy_fj is None else float(energy_fj / FEMTOJOULES_PER_PICOJOULE)
+                energy = None if energy_fj is None else float(energy_fj / FEMTO_PER_PICO)
                 moved = (StreamedBits(direction, operand.bits, energy),)
             yield StreamedOperand(number, name, operand, moved)
 

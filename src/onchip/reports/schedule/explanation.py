@@ -13,6 +13,7 @@ from rich.text import Text
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO
 from onchip.answer.program import Residency
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.words import counted, exact_bytes, percent, picked, printable, short_energy
@@ -21,7 +22,7 @@ from onchip.arch.memory import DRAM
 from onchip.errors import InternalError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, ComputeCost, CopyCost, CopyPrices
+from onchip.model.program.compute_cost import ComputeCost, CopyCost, CopyPrices
 from onchip.model.program.figures import ScheduleFigures
 from onchip.model.timeline.activity import array_waits
 from onchip.model.timeline.schedule_timeline import ScheduleTimeline
@@ -57,7 +58,7 @@ class ComputeSums:
     @property
     def stated_energy_pj(self) -> float | None:
         """Return the energy in pJ, or None if it is unknown."""
-        return None if self.stated_energy_fj is None else self.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE
+        return None if self.stated_energy_fj is None else self.stated_energy_fj / FEMTO_PER_PICO
 
     def add_compute(self, cost: ComputeCost, macs: int) -> None:
         """Count the energy and the multiply-accumulates of one tile operator."""

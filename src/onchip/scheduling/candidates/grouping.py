@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Final, TypeAlias
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import FusionOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
@@ -29,7 +30,7 @@ from onchip.ir.tensor import Role
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.slices import cost_in_slices
 from onchip.model.layer.cost import LayerCost
-from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, recent_layer_cost
+from onchip.model.program.compute_cost import recent_layer_cost
 from onchip.ops.channel_slices import CHANNELS, GroupInSlices
 from onchip.ops.fusable import FusableNetwork, Layout, Stack, pixels_in_tiles
 from onchip.ops.fusable_reading import fusable_of
@@ -628,7 +629,7 @@ class _StepsBetween:
 
 def demand_of(cost: StackCost) -> StackDemand:
     """Return the figures of a counted group."""
-    energy_fj = round(FEMTOJOULES_PER_PICOJOULE * cost.sums.energy_pj)
+    energy_fj = round(FEMTO_PER_PICO * cost.sums.energy_pj)
     return StackDemand({}, dram_bits_of(cost.sums) // 8, round(cost.sums.cycles), energy_fj)
 
 

@@ -8,10 +8,11 @@ from math import ceil
 from typing import Protocol
 
 from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import Homes
 from onchip.ir.layer import Layer
-from onchip.model.program.compute_cost import FEMTOJOULES_PER_PICOJOULE, MemoryRates, NestCost, dram_cycles
+from onchip.model.program.compute_cost import MemoryRates, NestCost, dram_cycles
 from onchip.scheduling.program.runs import NestPlace
 
 Room = Mapping[str, int]
@@ -88,7 +89,7 @@ class OptionPrices:
 
     def of(self, cost: NestCost) -> tuple[float, float]:
         """Return the price of an option, and a tie-breaker."""
-        energy_fj = cost.energy_pj * FEMTOJOULES_PER_PICOJOULE
+        energy_fj = cost.energy_pj * FEMTO_PER_PICO
         match self.objective:
             case ScheduleObjective.ENERGY:
                 return energy_fj, cost.cycles

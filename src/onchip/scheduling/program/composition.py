@@ -28,6 +28,7 @@ from onchip.model.program.compute_cost import (
     OperandAtHome,
     cost_of_nests,
     cost_without_nest,
+    resident_bytes,
     with_declared,
 )
 from onchip.model.program.figures import ScheduleFigures, energy_and_traffic
@@ -317,7 +318,7 @@ class Composer:
         Raises NoMappingError if no offsets were found, or a loop nest fits in no gap.
         """
         instructions = [one for part in composition.composed for one in part.instructions]
-        size_of = partial(self._size_of, composition.costs)
+        size_of = partial(resident_bytes, self.network.graph, composition.costs)
         found = self._placed(composition, instructions, size_of)
         if found is None:
             return self._in_gaps(composition)
@@ -355,7 +356,7 @@ class Composer:
     def _in_gaps(self, composition: Composition) -> Composition:
         """Pack the tensors alone, then give each workspace the largest gap between them. Raises NoMappingError."""
         instructions = [one for part in composition.composed for one in part.movements.instructions]
-        size_of = partial(self._size_of, {})
+        size_of = partial(resident_bytes, self.network.graph, {})
         lenders = lenders_of(instructions, self.network.graph)
         residencies = residencies_of(instructions, composition.memories, size_of, lenders)
         try:
@@ -386,12 +387,6 @@ class Composer:
             moved = list(islice(placed, len(part.movements.instructions)))
             parts.append(replace(found, instructions=tuple(_with_workspaces(moved, found.costs, begins))))
         return replace(composition, composed=tuple(parts))
-
-    def _size_of(self, costs: Mapping[str, ComputeCost], tensor: str, memory: str) -> int:
-        known = self.network.graph.tensor.get(tensor)
-        if known is not None:
-            return known.size_bytes
-        return costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
 
     def _mapped(self, rooms: Mapping[NestPlace, NestRoom]) -> Mapping[NestPlace, MappedNest]:
         """Return the mapping of each loop nest. Raises NoMappingError that names all loop nests without one."""
