@@ -298,7 +298,7 @@ class TrafficPlanner:
     def _is_worth_packing(self) -> bool:
         """True if the search in bytes is settled or over, or for one early attempt if addresses cost much more."""
         least = self._least
-        if least.answer is None or least.value is None:
+        if least.answer is None or least.value is None or least.is_paused:
             return False
         dear = ORDER_PARAMS.dear_addresses * least.value
         is_dear = self._run.deadline.is_set and (self._incumbent.value or 0) > dear
