@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import takewhile
 from math import prod
 from typing import Final, TypeAlias
 
@@ -85,7 +86,7 @@ class Barriers:
     """The tensors that live across the first tile of an operator in every tiling and every order of the tiles.
 
     They are complete before the tile, because all its values depend on all their elements, and their later readers
-    depend on the operator; docs/tiling.md, *Barriers*. If operators may repeat, tensors with one reader do not count.
+    depend on the operator; docs/tiling.md, *At barriers*. With `repeats`, tensors with one reader do not count.
     """
 
     problem: Problem
@@ -95,8 +96,8 @@ class Barriers:
     def spilled_bytes(self, is_late: Callable[[], bool] = never) -> int:
         """Return a lower bound on the bytes beyond compulsory: the sum over barriers that share no tensor."""
         capacity_bytes, graph, found = self.problem.memories[0].capacity_bytes, self.problem.graph, []
-        for number in range(0 if is_late() else len(graph.operators)):
-            live = {} if is_late() else self.live_bytes(number)
+        numbers = takewhile(lambda _: not is_late(), range(len(graph.operators)))
+        for live in map(self.live_bytes, numbers):
             if (away_bytes := sum(live.values()) - capacity_bytes) > 0:
                 in_dram = sum(size for name, size in live.items() if graph.tensor[name].role is not Role.ACTIVATION)
                 found.append((away_bytes + max(0, away_bytes - in_dram), live.keys()))
