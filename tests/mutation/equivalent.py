@@ -52,6 +52,10 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "schedule/verifier": {
         "_RunningSchedule._expenses_of_program: if key not in copies: -> if True:": _FASTER,
         "_RunningSchedule._expense_of_compute: if key not in self._expenses: -> if True:": _FASTER,
+        (
+            "_RunningSchedule._expense_of_compute: tensors[run.original.outputs[0]].bits or BITS_PER_BYTE"
+            " -> tensors[run.original.outputs[0]].bits"
+        ): _BITS,
     },
     "schedule/costs": {
         "_row_bits: not band.shape or band.bits is None -> not band.shape": _BITS,
@@ -108,7 +112,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
             " -> columns not in (place, home)"
         ): _NO_CACHE,
     },
-    "strategy": {"_cover: places[other] > places[name] -> places[other] >= places[name]": "no layer is given twice"},
+    "strategy": {
+        "_cover: places[other] > places[name] -> places[other] >= places[name]": "no layer is given twice",
+        "_homes: read_until.get(name, 0) -> read_until.get(name, 1)": "the first stack reads no output of a stack",
+        "_homes: -1 -> -2": "both are before the first stack",
+    },
 }
 """Map from module to a map from mutant key to reason."""
 

@@ -316,6 +316,8 @@ def test_the_energy_of_a_strategy_includes_that_of_operators_outside_of_its_stac
     if not is_stated:
         assert alone.energy_pj is None
         assert together.energy_pj is None
+        with pytest.raises(ValueError, match="energy"):
+            replay_strategy(StrategySetting(network, chip, "energy", as_defines=False), case.strategy, prices)
     else:
         assert alone.energy_pj is not None
         assert expense.energies_pj is not None
