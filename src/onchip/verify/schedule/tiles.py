@@ -471,7 +471,7 @@ def part_of_parameter(operator: Operator, shape: tuple[int, ...], output: tuple[
     per channel, or broadcasts.
     """
     whole = whole_region(shape)
-    if len(output) != 4 or region[_CHANNELS] == (0, output[_CHANNELS]):
+    if len(output) != 4:
         return whole
     if operator.kind in CONVOLUTIONS and len(shape) == len(output):
         return (region[_CHANNELS], *whole[1:])
