@@ -207,10 +207,12 @@ def of_one(
     return Graph("one", (*read, written), (operator,))
 
 
-def overwrites(network: Graph, rows: tuple[int, ...] = (), reads: str = "") -> list[tuple[Rule, str, str]]:
+def overwrites(
+    network: Graph, rows: tuple[int, ...] = (), reads: str = "", at: int = -1
+) -> list[tuple[Rule, str, str]]:
     """Return what is wrong if y is written in place of x0, or of a tensor named `reads` that tiles of rows read.
 
-    `rows` lists where tiles of rows begin and end; without any the operator runs whole.
+    `rows` lists where tiles of rows begin and end; without any the operator runs whole. Tile `at` overwrites.
     """
     (operator,) = network.operators
     if not rows:
@@ -230,7 +232,7 @@ def overwrites(network: Graph, rows: tuple[int, ...] = (), reads: str = "") -> l
         )
         for number, one in enumerate(written)
     ]
-    operators[-1] = replace(operators[-1], in_place=(InPlace(reads or read[-1].name, written[-1].name),))
+    operators[at] = replace(operators[at], in_place=(InPlace(reads or read[at].name, written[at].name),))
     tensors = (*(network.tensor[name] for name in operator.inputs[:-1]), *read, *written)
     tiling = Tiling(1, rows[-1] - rows[-2], OverlapMode.RECOMPUTE)
     return wrong(network, Graph("t", tensors, tuple(operators)), (ScheduledStack(("f",), tiling),))
@@ -263,6 +265,11 @@ def test_an_output_may_overwrite_an_input_that_is_alike() -> None:
 def test_an_output_may_not_overwrite_what_it_reads_otherwise(network: Graph, rows: tuple[int, ...], read: str) -> None:
     ((rule, _, detail),) = overwrites(network, rows, read)
     assert (rule, detail.partition("of ")[2]) == (Rule.TILE_DIFFERS, f"{read!r}")
+
+
+def test_the_first_row_of_an_output_may_not_overwrite_the_only_row_of_an_input() -> None:
+    ((rule, subject, _),) = overwrites(of_one("Add", (1, 8), (2, 8)), (0, 1, 2), "x0", at=0)
+    assert (rule, subject) == (Rule.TILE_DIFFERS, "f#0")
 
 
 SOFTMAX = Graph(
