@@ -286,6 +286,24 @@ def test_groups_are_those_of_the_tile() -> None:
         assert part.nest == replace(in_tile, has_weight=False)
 
 
+def test_pixels_that_the_next_tile_sees_in_part_are_kept() -> None:
+    """Each pixel is read twice, and the second tile begins with the second half of pixel 1."""
+    source, target = MapInNetwork("x", 2, 3, 3, 8), MapInNetwork("y", 2, 6, 6, 8)
+    twice = replace(ONE, repeat=2)
+    layer = NestInNetwork("a", Layer(n=2, g=36, has_weight=False), (ReadInNetwork("x", twice, twice),), target, 0)
+    assert tiled_length(Axis1D((layer,), (source,), is_rows=True), 3, is_cached=True).kept["x"] == 1
+
+
+def test_a_layer_takes_the_channels_that_it_reads() -> None:
+    source, target = MapInNetwork("x", 4, 2, 2, 8), MapInNetwork("y", 1, 2, 2, 8)
+    layer = NestInNetwork("a", Layer(g=4, has_weight=False), (ReadInNetwork("x", ONE, ONE, channels=1),), target, 0)
+    down, across = (
+        tiled_length(Axis1D((layer,), (source,), is_rows), 2, is_cached=False).strips[0] for is_rows in (True, False)
+    )
+    ((seen,),) = (part.seen for part in stack_part((layer,), (source,), down, across).layers)
+    assert (seen.elements, seen.taken, seen.new) == (16, 4, 4)
+
+
 def test_a_layer_that_runs_alone_keeps_the_nest_of_its_whole_output() -> None:
     source, target = MapInNetwork("x", 2, 2, 3, 8), MapInNetwork("y", 2, 2, 3, 8)
     nest = Layer(n=6, k=2, c=2)
