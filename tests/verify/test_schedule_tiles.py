@@ -272,6 +272,36 @@ def test_the_first_row_of_an_output_may_not_overwrite_the_only_row_of_an_input()
     assert (rule, subject) == (Rule.TILE_DIFFERS, "f#0")
 
 
+IN_PLACE = """
+allocate x near 32
+copy x dram near
+allocate m near 0
+compute f
+free x near
+copy m near dram
+allocate y near 0
+compute g
+free m near
+copy y near dram
+free y near
+"""
+
+
+@pytest.mark.parametrize(("start", "cycles"), [(0, 230), (32, 196)])
+def test_an_output_in_the_bytes_of_its_input_waits_for_the_copy_of_the_input(start: int, cycles: int) -> None:
+    """A copy takes 34 cycles and a Compute 64; at another offset g runs beside the copy of m."""
+    tensors = (tensor("x", (4, 8), Role.INPUT), tensor("m", (4, 8)), tensor("y", (4, 8), Role.OUTPUT))
+    f, g = (Operator(name, "Softmax", (read,), (to,), (), {"axis": -1}) for name, read, to in ("fxm", "gmy"))
+    network = Graph("pair", tensors, (f, g))
+    tiles = replace(network, operators=(f, replace(g, in_place=(InPlace("m", "y"),))))
+    stacks = ScheduledStack(("f",)), ScheduledStack(("g",))
+    program = IN_PLACE.replace("allocate y near 0", f"allocate y near {start}")
+    found = ScheduleCase(stacks, (), program, network, tiles=tiles).verdict()
+    assert found.violations == ()
+    assert found.figures is not None
+    assert found.figures.latency_cycles == cycles
+
+
 SOFTMAX = Graph(
     "softmax",
     (tensor("x", (1, 1, 4, 4), Role.INPUT), tensor("y", (1, 1, 4, 4), Role.OUTPUT)),
