@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from random import Random
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.graph import Graph
-from onchip.ops.fusable import pixels_in_tiles
+from onchip.ops.channel_slices import CHANNELS
+from onchip.ops.fusable import are_matrices, pixels_in_tiles
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.places import Places, memory_for_maps, places_inside
@@ -125,8 +127,12 @@ class Merger:
             return None
 
     def _tilings(self, operators: Sequence[str]) -> Iterator[Tiling]:
-        """Yield tilings of the last operator's output: whole rows first, then parts of rows, in every overlap mode."""
-        rows, columns = pixels_in_tiles(self.maker.question.network, operators)
+        """Yield tilings of the last operator's output.
+
+        These are whole rows first, then parts of rows, in every overlap mode, then slices of an image's channels.
+        """
+        network = self.maker.question.network
+        rows, columns = pixels_in_tiles(network, operators)
         found: dict[Tiling, None] = {}
         for width in _parts(columns):
             for height in _parts(rows) if columns > 1 else _strips(rows):
@@ -135,6 +141,11 @@ class Merger:
                     for mode in OverlapMode if len(operators) > 1 else (OverlapMode.RECOMPUTE,):
                         found[Tiling(width, height, mode).within(columns, rows)] = None
         yield from found
+        shape = network.tensor[network.operator[operators[-1]].outputs[0]].shape or ()
+        if len(shape) > CHANNELS and not are_matrices(network, operators):
+            for channels in islice(_parts(shape[CHANNELS]), 1, None):
+                if -(-shape[CHANNELS] // channels) <= self.most_tiles:
+                    yield Tiling(columns, rows, OverlapMode.RECOMPUTE, channels)
 
 
 def _parts(size: int) -> Iterator[int]:
