@@ -279,9 +279,19 @@ def test_no_schedule_that_copies_what_it_joins_costs_less(
     assert least(network, machine(capacity), objective, makes_joins=False) <= copied
 
 
+def value_of_tiny_case(seed: int, objective: ScheduleObjective, enough: int) -> int | None:
+    """Return the value that the search finds for a tiny network; it ends at `enough`, which it takes for the bound."""
+    case = tiny_case(seed)
+    precision = Precision(8, None).on(case.machine)
+    question = ScheduleQuestion(case.network, case.machine, precision, objective, enough, uses_cache=False)
+    return solve_schedule(question, ScheduleOptions(), Run(Limits(SECONDS))).objective_value
+
+
 def test_loads_pass_several_operators_and_results_wait_for_no_store() -> None:
     """The optimum of 32 cycles needs both; results in bytes that a store still reads take 34, late weights 36."""
-    case = tiny_case(203)
-    precision = Precision(8, None).on(case.machine)
-    question = ScheduleQuestion(case.network, case.machine, precision, ScheduleObjective.LATENCY, 32, uses_cache=False)
-    assert solve_schedule(question, ScheduleOptions(), Run(Limits(SECONDS))).objective_value == 32
+    assert value_of_tiny_case(203, ScheduleObjective.LATENCY, 32) == 32
+
+
+def test_an_operator_alone_runs_in_slices_of_channels() -> None:
+    """The optimum of 28 bytes needs them: partial sums of all channels at once push a map out, which takes 34 bytes."""
+    assert value_of_tiny_case(2, ScheduleObjective.TRAFFIC, 28) == 28
