@@ -299,9 +299,9 @@ class Restacker:
     def _in_place_of(self, stack: ScheduledStack) -> Iterator[_Stacks]:
         """Yield replacements of a stack in tiles.
 
-        These are every operator alone, tiles of twice or half the width or height, one strip of rows more or less, and
-        other overlap modes. If a tile spans a whole axis, the overlap modes are equivalent along it, so half of it is
-        tried in each mode.
+        These are every operator alone, tiles of twice or half the width or height, one tile more or less along either
+        axis, and other overlap modes. If a tile spans a whole axis, the overlap modes are equivalent along it, so half
+        of it is tried in each mode.
         """
         if stack.tiling is None:
             return
@@ -315,9 +315,10 @@ class Restacker:
             yield from (replace(tiling, channels=one) for one in dict.fromkeys(more) if one not in (0, tiling.channels))
             return
         rows, columns = pixels_in_tiles(self.maker.question.network, operators)
-        strips = -(-rows // tiling.rows)
+        down, across = -(-rows // tiling.rows), -(-columns // tiling.columns)
         others = (
-            *(Tiling(tiling.columns, -(-rows // count), tiling.mode) for count in (strips + 1, strips - 1) if count),
+            *(Tiling(tiling.columns, -(-rows // count), tiling.mode) for count in (down + 1, down - 1) if count),
+            *(Tiling(-(-columns // count), tiling.rows, tiling.mode) for count in (across + 1, across - 1) if count),
             *(Tiling(tiling.columns, tiling.rows, mode) for mode in OverlapMode),
             Tiling(2 * tiling.columns, tiling.rows, tiling.mode),
             Tiling(tiling.columns, 2 * tiling.rows, tiling.mode),
