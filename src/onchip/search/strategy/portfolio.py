@@ -226,7 +226,10 @@ class Portfolio:
         return self.stopped_by
 
     def turns(self) -> Iterator[float]:
-        """Run as `solve` does, and yield the nodes of each turn; `stopped_by` is the reason in the end."""
+        """Run as `solve` does, and yield the nodes of each turn; `stopped_by` is the reason in the end.
+
+        Raises MemoryError if a strategy ran out of memory and there is no answer.
+        """
         failure: MemoryError | None = None
         while not self.incumbent.is_settled:
             if (stop := self.budget.stop) is not None:
