@@ -309,6 +309,7 @@ class ScheduleSearch:
                     if found is not None:
                         places = found
                         continue
+                before = stacks, places
                 for name in error.operators_of(network):
                     at = next(number for number, stack in enumerate(stacks) if name in stack.operators)
                     operator = network.operator[name]
@@ -321,8 +322,8 @@ class ScheduleSearch:
                         stacks, places = _with_operators_alone(stacks, places, at, self._alone)
                     elif near:
                         places = places.with_map(near[0], None, (), None)
-                    else:
-                        return None
+                if (stacks, places) == before:
+                    return None
             except ScheduleError:
                 at = max(range(len(stacks)), key=lambda number: self._maker.tile_operators_of(stacks[number]))
                 if stacks[at].tiling is None or self._alone is None:
