@@ -10,12 +10,17 @@ import pytest
 from onchip.answer.document import Reading
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import ScheduleOptions
+from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.check_schedule import check_schedule_document
 from onchip.api.run import RunValues, execution_of
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.schedule_json import schedule_from_json, schedule_to_json
+from onchip.ir.graph import Graph
+from onchip.ops.layers_of import Precision
+from onchip.transform.groups.tiled import tile_graph
 from support.random_schedules import assert_bound_holds, channel_case
 from support.series import series
 from support.tiled import Network, conv
@@ -52,3 +57,18 @@ def test_a_schedule_in_slices_of_channels_is_legal_and_has_the_values_of_the_net
 @pytest.mark.parametrize("seed", series(range(200), 8))
 def test_no_schedule_in_slices_of_channels_is_below_the_bound(seed: int, objective: str) -> None:
     assert_bound_holds(channel_case(seed), objective)
+
+
+def test_weights_that_several_operators_read_are_not_cut() -> None:
+    """Slices of one operator would leave the other one without its weights."""
+    network = Network(8)
+    first = conv(network, network.input(1, 3, 4, 4), 3, 1)
+    conv(network, first, 3, 1)
+    whole = network.graph()
+    one, other = whole.operators
+    shared = replace(other, parameters=one.parameters)
+    unread = set(other.parameters) - set(one.parameters)
+    graph = Graph(whole.name, tuple(each for each in whole.tensors if each.name not in unread), (one, shared))
+    sliced = ScheduledStack((one.name,), Tiling(4, 4, OverlapMode.RECOMPUTE, 1))
+    with pytest.raises(ScheduleError, match="has several readers, and slices would cut it"):
+        tile_graph(graph, (sliced, ScheduledStack((other.name,))), Precision())

@@ -37,11 +37,14 @@ class StackInSlices:
             raise InputError(what, place=f"feature map {output.name!r}", expected=expected)
         group = GroupInSlices.of(graph, operators, channels)
         group.sliced(graph, network, 0)
-        for parameter in (name for one in group.operators for name in one.operator.parameters):
-            if len(graph.readers[parameter]) > 1:
+        return cls(Stack(network.inputs, network.layers), group)
+
+    def ensure_weights_are_read_once(self, whole: Graph) -> None:
+        """Raise InputError for a parameter that another operator of the whole network reads: slices would cut it."""
+        for parameter in (name for one in self.group.operators for name in one.operator.parameters):
+            if len(whole.readers[parameter]) > 1:
                 what = f"{parameter!r} has several readers, and slices would cut it"
                 raise InputError(what, place="tile", expected="tiles of rows and columns")
-        return cls(Stack(network.inputs, network.layers), group)
 
     @property
     def layer_tiles(self) -> int:

@@ -236,7 +236,7 @@ def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[in
     for number, stack in enumerate(stacks):
         if stack.tiling is not None:
             try:
-                found[number] = _tiled(part_of_network(graph, stack.operators), stack, stack.tiling)
+                found[number] = _tiled(graph, stack, stack.tiling)
             except InputError as error:
                 raise cannot_run_in_tiles(graph, number, stack, error) from None
     return found
@@ -249,7 +249,8 @@ def cannot_run_in_tiles(graph: Graph, number: int, stack: ScheduledStack, why: I
     return ScheduleError(what, file=graph.name, place=place_of_stack(number, stack), expected=why.expected)
 
 
-def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> AnyTiles:
+def _tiled(graph: Graph, stack: ScheduledStack, tiling: Tiling) -> AnyTiles:
+    alone = part_of_network(graph, stack.operators)
     network: FusableNetwork = fusable_of(alone)
     last, output = stack.operators[-1], network.layers[-1].output
     if network.layers[-1].name != last:
@@ -263,7 +264,9 @@ def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> AnyTiles:
         raise ScheduleError(what, place=f"feature map {output.name!r}", expected=expected)
     if tiling.channels is None:
         return StackInTiles.of(Stack(network.inputs, network.layers), tiling)
-    return StackInSlices.of(alone, network, stack.operators, tiling)
+    slices = StackInSlices.of(alone, network, stack.operators, tiling)
+    slices.ensure_weights_are_read_once(graph)
+    return slices
 
 
 def check_stacks(graph: Graph, stacks: Sequence[ScheduledStack]) -> None:
