@@ -14,7 +14,7 @@ from onchip.answer.document import Reading
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.verb_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
-from onchip.answer.stacks import OverlapMode
+from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -22,14 +22,14 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import nest_cost
 from onchip.scheduling.params import ScheduleParams
 from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
-from onchip.scheduling.program.composition import FoundSchedule, ScheduleQuestion
+from onchip.scheduling.program.composition import FoundSchedule, NoMappingError, ScheduleQuestion
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.search.solve import ScheduleSearch, short_branches_first, solve_schedule
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.schedule.machine import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.series import series
-from support.small_schedules import PRECISION, skip_chip, skip_network
+from support.small_schedules import ALONE, PRECISION, skip_chip, skip_network
 
 GRID = """format: onchip-accelerator
 version: 1
@@ -228,3 +228,23 @@ def test_an_earlier_answer_is_never_made_worse(objective: ScheduleObjective) -> 
     assert again.objective_value is not None
     assert earlier.objective_value is not None
     assert again.objective_value <= earlier.objective_value
+
+
+def test_a_group_of_which_several_operators_have_no_mapping_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first of these operators the group's operators run alone, and the others need no repair."""
+    network = skip_network()
+    question = ScheduleQuestion(network, skip_chip(), PRECISION, ScheduleObjective.TRAFFIC, uses_cache=False)
+    search, made = ScheduleSearch(question, ScheduleOptions(), Run(), params=ONLY_STARTS), AttemptMaker.made
+    search._alone = search._maker.made(ALONE, Places())
+    names = tuple(one.name for one in network.operators)
+
+    def made_alone(maker: AttemptMaker, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
+        if len(stacks) < len(names):
+            raise NoMappingError(f"{names[0]}#0", "no mapping fits", [f"{names[1]}#0"])
+        return made(maker, stacks, places)
+
+    monkeypatch.setattr(AttemptMaker, "made", made_alone)
+    group = ScheduledStack(names, Tiling(1, 1, OverlapMode.RECOMPUTE))
+    repaired = search._repaired((group,), Places())
+    assert repaired is not None
+    assert sorted(one.operators[0] for one in repaired.stacks) == sorted(names)
