@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from onchip.answer.problem import Order, Problem
+from onchip.answer.result import Status
 from onchip.bounds.retention.sure_gaps import groups_of_uses, sure_gaps
 from onchip.ir.graph import Graph
 from onchip.memory.baselines.belady import belady_moves
@@ -199,6 +200,20 @@ def test_what_is_grouped_of_any_order_is_what_all_orders_cost_at_least(seed: int
     few = LeastBytesParams(first_states=1, greedy_states=1, far_states=1)
     TrafficPlanner(incumbent, TrafficParams(large_operators=3, least_bytes=few)).solve()
     assert_true(problem, incumbent.result(METHOD), least_traffic(problem))
+
+
+def test_the_search_goes_on_if_the_plan_of_a_large_graph_lacks_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_memory(planner: AnyOrderPlanner) -> Iterator[float | None]:
+        yield 1.0
+        raise MemoryError
+
+    monkeypatch.setattr(AnyOrderPlanner, "turns", without_memory)
+    problem = some_problem(5, 9)
+    incumbent = PlanIncumbent(IndexedProblem.of(problem), Run())
+    few = LeastBytesParams(first_states=1, greedy_states=1, far_states=1)
+    TrafficPlanner(incumbent, TrafficParams(large_operators=3, least_bytes=few)).solve()
+    result = incumbent.result(METHOD)
+    assert (result.status, result.objective_value) == (Status.OPTIMAL, least_traffic(problem))
 
 
 @pytest.mark.parametrize("seed", series((1, 0), 1))

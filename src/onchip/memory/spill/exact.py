@@ -285,8 +285,10 @@ class TrafficPlanner:
         if self._params.large_operators < self._indexed.operator_count <= ORDER_PARAMS.whole_steps:
             planner = AnyOrderPlanner(self._incumbent, turn.whole_run, self._by_distance.order)
             self._least.is_paused = True
-            yield from planner.turns()
-            self._least.is_paused = False
+            try:
+                yield from planner.turns()
+            finally:  # the search goes on if the planner runs out of memory
+                self._least.is_paused = False
             self._least.raise_bound(self._incumbent.lower_bound)
             if planner.least_cost_in_bytes is not None:
                 self._least.keep(None, planner.least_cost_in_bytes, turn.name)
