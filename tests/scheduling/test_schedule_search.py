@@ -231,7 +231,7 @@ def test_an_earlier_answer_is_never_made_worse(objective: ScheduleObjective) -> 
 
 
 def test_a_group_of_which_several_operators_have_no_mapping_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the first of these operators the group's operators run alone, and the others need no repair."""
+    """The repair of the first of these operators splits the whole group, so that the second needs none of its own."""
     network = skip_network()
     question = ScheduleQuestion(network, skip_chip(), PRECISION, ScheduleObjective.TRAFFIC, uses_cache=False)
     search, made = ScheduleSearch(question, ScheduleOptions(), Run(), params=ONLY_STARTS), AttemptMaker.made

@@ -393,7 +393,10 @@ def _tiles_of(tiling: tuple[OperatorTiles | None, ...]) -> int:
 
 
 def test_maps_that_wait_for_their_factors_are_spilled_at_every_barrier() -> None:
-    """In each block, 18 bytes and 2 means wait for the first factor, and 12 fit; means may repeat."""
+    """In each of two blocks, a map of 18 bytes and its 2 means are live before the first factor; 12 bytes fit.
+
+    With recomputation the means do not count, because they may be computed again.
+    """
     network = Network(8)
     source = convolution(network, network.input(1, 1, 9, 1), 2, (1, 1)) or ""
     for _ in range(2):
@@ -462,7 +465,11 @@ def test_the_borders_of_a_chain_are_counted() -> None:
 
 
 def test_rows_that_are_kept_for_later_windows_are_counted_once() -> None:
-    """All rows of the last map are needed at once; its input has larger rows, in windows of three: twice makes 16."""
+    """The mean needs all rows of its input at once.
+
+    The convolution before it reads rows of 4 bytes in windows of three. If rows that a later window reads again counted
+    twice, the bound would be 16.
+    """
     network = Network(8)
     source = convolution(network, network.input(1, 1, 5, 1), 4, (1, 1)) or ""
     source = convolution(network, source, 1, (3, 1), pads=(1, 0, 1, 0)) or ""

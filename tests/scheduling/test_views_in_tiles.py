@@ -134,7 +134,7 @@ def test_a_parameter_that_is_seen_along_the_channels_is_cut_along_them(tmp_path:
 
 @pytest.mark.parametrize("columns", [0, 1, 3, 4])
 def test_a_product_of_repeated_heads_runs_in_tiles_of_its_group(columns: int, tmp_path: Path) -> None:
-    """As grouped-query attention is exported: each head of keys and values serves two heads of queries."""
+    """Grouped-query attention, as exporters write it: two heads of queries share a head of keys and of values."""
     nodes = [
         make_node("Unsqueeze", ["k", "axis"], ["k5"]),
         make_node("Expand", ["k5", "repeated"], ["ke"], name="keys"),
@@ -159,7 +159,7 @@ def test_a_product_of_repeated_heads_runs_in_tiles_of_its_group(columns: int, tm
 
 
 def test_a_rotary_embedding_runs_in_tiles_of_its_group(tmp_path: Path) -> None:
-    """As Llama is exported: the halves of each row change places, and one of them its sign."""
+    """A rotary embedding, as exporters write it: it swaps the halves of each row, and negates one of them."""
     nodes = [
         make_node("Transpose", ["x"], ["h"], name="heads", perm=[0, 2, 1, 3]),
         make_node("Mul", ["h", "cosines"], ["c"], name="mul"),

@@ -287,7 +287,10 @@ def test_groups_are_those_of_the_tile() -> None:
 
 
 def test_pixels_that_the_next_tile_sees_in_part_are_kept() -> None:
-    """Each pixel is read twice, and the second tile begins with the second half of pixel 1."""
+    """Two output pixels in a row read each input pixel.
+
+    Input pixel 1 stays on chip: the first tile ends with one of its readers, and the second tile begins with the other.
+    """
     source, target = MapInNetwork("x", 2, 3, 3, 8), MapInNetwork("y", 2, 6, 6, 8)
     twice = replace(ONE, repeat=2)
     layer = NestInNetwork("a", Layer(n=2, g=36, has_weight=False), (ReadInNetwork("x", twice, twice),), target, 0)

@@ -1,8 +1,8 @@
 // Cost model of layer mappings: the figures of `model/layer/cost.py`, fast enough for millions of mappings.
 //
-// docs/layer_cost.md defines what is counted. Operand 0 is the input, 1 the weight and 2 the output. Loops are in the
-// order of LOOPS in `ir/layer.py`. Levels are in the accelerator's order, followed by DRAM; level -1 stands for the
-// MACs, which hold no tiles.
+// The counted quantities are defined in docs/layer_cost.md. Numbers stand for operands, loops and levels of memory:
+// operand 0 is the input, operand 1 the weight, operand 2 the output; loops are numbered as LOOPS in `ir/layer.py`;
+// levels are numbered as in the accelerator, followed by DRAM, and level -1 is the MACs, which hold no tiles.
 
 #pragma once
 

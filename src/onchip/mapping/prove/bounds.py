@@ -398,8 +398,9 @@ def _parted(loops: Sequence[Loop]) -> Iterator[tuple[Loop, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of the bound: the size of its lattice, its steps and searches, and their share of the node budget.
+    """One stage of the bound.
 
+    `cells` is the size of its lattice, `steps` and `searches` limit its work, and `nodes` is its share of the budget.
     Without steps, the stage bounds sets of unrollings by each criterion alone. The other stages search the chains of
     single unrollings by all criteria together; each search is over the cells that the one before left.
     """
